@@ -1,0 +1,131 @@
+"""Every error nbcheckpoint raises, as one tree.
+
+    Error                       carries ``hint``: what to do next, one sentence
+    ├── UsageError              the call or its options make no sense
+    ├── NotFound                no run, step or checkpoint of that name
+    ├── MissingExtra            an optional dependency is not installed; names the extra
+    ├── StoreError              the store could not do what was asked
+    │   ├── StoreLocked         somebody else held it longer than we were willing to wait
+    │   ├── StoreFull           no space left
+    │   ├── StoreReadOnly       it can be read but not written
+    │   ├── StoreGone           its folder vanished underneath us
+    │   ├── StoreDamaged        bytes are not what was written
+    │   └── StoreTooNew         written by a later version of nbcheckpoint
+    ├── Conflict                compare-and-swap lost: the record is not what was expected
+    ├── Untrusted               signed by somebody else or by nobody: nothing was unpickled
+    ├── NotSaveable             a value that cannot be turned into bytes; says where inside it
+    └── NotRestorable           saved bytes that cannot be turned back into a value
+
+Errors of lower layers (sqlite3, diskcache, OSError, pickle) are mapped to these at the layer's edge,
+with ``raise … from``, so that nothing above ever has to know them.
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Base of all of ours. ``hint`` says what the user can do about it."""
+
+    hint: str = ""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        if hint:
+            self.hint = hint
+
+
+class UsageError(Error):
+    """The call or its options make no sense."""
+
+
+class NotFound(Error):
+    """No run, step, checkpoint or chunk of that name."""
+
+
+class MissingExtra(Error):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"{package} is not installed",
+            hint=f'install it with: pip install "nbcheckpoint[{extra}]"',
+        )
+        self.package = package
+        self.extra = extra
+
+
+class StoreError(Error):
+    """The store could not do what was asked."""
+
+
+class StoreLocked(StoreError):
+    """Somebody else held the store longer than we were willing to wait."""
+
+    hint = "another process is writing to this store; try again in a moment"
+
+
+class StoreFull(StoreError):
+    """No space left where the store lives."""
+
+    hint = "free some space, or run: nbcheckpoint prune"
+
+
+class StoreReadOnly(StoreError):
+    """The store can be read but not written."""
+
+    hint = "what was saved can still be restored; nothing new is saved until the folder is writeable"
+
+
+class StoreGone(StoreError):
+    """The store's folder vanished underneath us."""
+
+    hint = "was the folder deleted or unmounted? open the store again to start a new one"
+
+
+class StoreDamaged(StoreError):
+    """Bytes in the store are not the bytes that were written."""
+
+    hint = "run: nbcheckpoint verify --repair"
+
+
+class StoreTooNew(StoreError):
+    """Written by a later version of nbcheckpoint than this one."""
+
+    def __init__(self, message: str, *, version: int) -> None:
+        super().__init__(message, hint=f"format {version} is needed: pip install --upgrade nbcheckpoint")
+        self.version = version
+
+
+class Conflict(Error):
+    """A compare-and-swap found something else than it expected."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} was changed by someone else in the meantime")
+        self.key = key
+
+
+class Untrusted(Error):
+    """Signed by somebody else or by nobody. Not one byte of it was unpickled."""
+
+    hint = "if you know where it comes from: nbcheckpoint trust"
+
+
+class NotSaveable(Error):
+    """A value that cannot be turned into bytes."""
+
+    def __init__(self, name: str, type_name: str, why: str, *, path: str = "") -> None:
+        where = f" at {path}" if path else ""
+        super().__init__(f"{name} ({type_name}{where}: {why})")
+        self.name = name
+        self.type_name = type_name
+        self.why = why
+        self.path = path
+
+
+class NotRestorable(Error):
+    """Saved bytes that cannot be turned back into a value here."""
+
+    def __init__(self, name: str, why: str, *, hint: str = "") -> None:
+        super().__init__(f"{name}: {why}", hint=hint)
+        self.name = name
+        self.why = why

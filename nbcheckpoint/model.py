@@ -1,0 +1,239 @@
+"""The records: what a store holds, what `--json` prints, what the server answers. One shape for all of them.
+
+Records are frozen. Changing one means writing its successor with compare-and-swap. They contain only what
+JSON can say; values and outputs live in blobs, which name chunks by their digest.
+
+Invariants:
+- times are UTC, ISO 8601, always with `Z`;
+- ids sort by the time they were made, so "newest first" is a reversed key scan and needs no index;
+- fields are only ever added, with a default, so that an older record decodes in a newer version. A change
+  that cannot be made so raises `FORMAT`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timezone
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+FORMAT = 1
+"""Version of the stored form. A store with a higher one is listed, never loaded."""
+
+RunStatus = Literal["running", "completed", "failed", "interrupted", "paused", "cancelled"]
+StepStatus = Literal[
+    "pending", "running", "completed", "restored", "failed", "interrupted", "paused", "skipped"
+]
+StepKind = Literal["cell", "statement", "loop", "call", "map", "item", "pause", "node"]
+RunKind = Literal["notebook", "flow", "graph"]
+
+R = TypeVar("R", bound="Record")
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of all records: `to_json` and `from_json` are the one wire shape."""
+
+    def to_json(self) -> bytes:
+        return _encoder.encode(self)
+
+    @classmethod
+    def from_json(cls: type[R], data: bytes | str) -> R:
+        """Raises `msgspec.DecodeError` or `msgspec.ValidationError` on anything but this record."""
+        return msgspec.json.decode(data, type=cls)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `--json` and the server show it: every field, also those at their default."""
+        return {
+            name: _plain(getattr(self, name)) for name in self.__struct_fields__ if name not in _HIDDEN
+        }
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_HIDDEN = frozenset({"token"})  # a fencing token is a capability, not information
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.to_dict()
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return msgspec.to_builtins(value)
+
+
+class Owner(Record):
+    """The process that writes a run. With pid and start time, a recycled pid is not mistaken for it."""
+
+    host: str
+    pid: int
+    started: str
+    """When that process started, in the words of the operating system. Compared, never computed with."""
+    boot: str = ""
+
+
+class Run(Record):
+    """One execution of a notebook, flow or graph. It may span several kernels."""
+
+    id: str
+    workflow: str
+    """Notebook path relative to the store's parent, or the flow's name."""
+    kind: RunKind = "notebook"
+    status: RunStatus = "running"
+    created: str
+    updated: str
+    inputs: dict[str, Any] = {}
+    meta: dict[str, Any] = {}
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    pinned: bool = False
+    owner: Owner | None = None
+    sessions: int = 1
+    """How many processes have worked on it."""
+    steps: dict[str, int] = {}
+    """Step status -> how many steps have it."""
+    bytes: int = 0
+    """Written for this run, after sharing chunks with earlier ones."""
+    computed_seconds: float = 0.0
+    spared_seconds: float = 0.0
+    """What the restored steps took when they were computed."""
+    trusted: bool = True
+    """Set on reading: does its signature stand under the reader's key?"""
+
+
+class Reason(Record):
+    """Why a step was restored or computed. `text` is the sentence, the rest is the same as data."""
+
+    code: str
+    """One of the words in `fingerprint/explain.py`."""
+    text: str
+    details: dict[str, Any] = {}
+
+
+class Step(Record):
+    """One unit of work of a run: intent and outcome. Mutable by compare-and-swap only."""
+
+    run: str
+    address: str
+    """Its place in the run. Sorts in the order of execution."""
+    name: str
+    kind: StepKind = "cell"
+    status: StepStatus = "pending"
+    started: str = ""
+    seconds: float = 0.0
+    attempt: int = 1
+    token: str = ""
+    checkpoint: str = ""
+    """Id of the checkpoint it left or was restored from."""
+    reason: Reason | None = None
+    bytes: int = 0
+    error: str = ""
+    cell: str = ""
+    """The front end's id of the cell, where there is one."""
+    meta: dict[str, Any] = {}
+
+
+class Blob(Record):
+    """Bytes: inline when few, otherwise chunks in order; a long list of chunks is a chunk itself."""
+
+    size: int
+    data: bytes = b""
+    chunks: tuple[str, ...] = ()
+    index: str = ""
+    """The chunk that holds the chunks' digests, 32 bytes each, when they are too many to list here."""
+    chunk_size: int = 0
+
+
+class Value(Record):
+    """One saved name. What people look at is made at save time, so that looking never unpickles."""
+
+    name: str
+    type: str
+    size: int = 0
+    digest: str = ""
+    """Content digest, portable between processes; empty where it was not computed."""
+    shape: str = ""
+    preview: str = ""
+    codec: str = "pickle"
+
+
+class Input(Record):
+    """One name a step read, as it was before the step ran."""
+
+    name: str
+    digest: str = ""
+    type: str = ""
+    preview: str = ""
+
+
+class NotSaved(Record):
+    """One name that could not be saved, and why."""
+
+    name: str
+    type: str
+    why: str
+    path: str = ""
+
+
+class Checkpoint(Record):
+    """The immutable record a finished step left. Written once, last: it exists only when all its chunks do."""
+
+    id: str
+    run: str
+    step: str
+    """Address of the step in that run."""
+    name: str = ""
+    code: str
+    """Digest of the code: the statement or cell and every user definition it can reach."""
+    inputs_digest: str = ""
+    created: str
+    seconds: float = 0.0
+    source: str = ""
+    definitions: dict[str, str] = {}
+    """Reachable user definitions -> digest of each, so that a reason can name the one that changed."""
+    inputs: tuple[Input, ...] = ()
+    values: tuple[Value, ...] = ()
+    deleted: tuple[str, ...] = ()
+    not_saved: tuple[NotSaved, ...] = ()
+    stream: Blob | None = None
+    """The pickle of all values together, so that objects they share stay shared."""
+    buffers: tuple[Blob, ...] = ()
+    outputs: Blob | None = None
+    bytes: int = 0
+    """Newly written for it."""
+    environment: dict[str, str] = {}
+    meta: dict[str, Any] = {}
+    format: int = FORMAT
+    trusted: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(value.name for value in self.values)
+
+
+class Event(Record):
+    """A fact that happened, in order."""
+
+    type: str
+    time: str
+    run: str = ""
+    step: str = ""
+    data: dict[str, Any] = {}
+
+
+def utc_now() -> str:
+    """Now, as every record writes it."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_id() -> str:
+    """A run id: sorts by time, and a person can read when it was."""
+    now = datetime.now(timezone.utc)
+    return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}-{secrets.token_hex(3)}"
+
+
+def new_checkpoint_id(code: str, inputs: str) -> str:
+    """Code and inputs come first, so that finding a checkpoint by either is a prefix scan."""
+    millis = int(datetime.now(timezone.utc).timestamp() * 1000)
+    return f"{code[:16]}-{inputs[:16]}-{millis:011x}{secrets.token_hex(3)}"
