@@ -167,6 +167,17 @@ class Input(Record):
     preview: str = ""
 
 
+class FileSeen(Record):
+    """A file or folder a step read or wrote, as it was when the step was done with it."""
+
+    path: str
+    size: int = 0
+    mtime_ns: int = 0
+    digest: str = ""
+    """Of its bytes; of a folder, of the names in it. Empty: it changed while the step ran, so it never matches."""
+    written: bool = False
+
+
 class NotSaved(Record):
     """One name that could not be saved, and why."""
 
@@ -190,10 +201,14 @@ class Checkpoint(Record):
     created: str
     seconds: float = 0.0
     source: str = ""
-    definitions: dict[str, str] = {}
-    """Reachable user definitions -> digest of each, so that a reason can name the one that changed."""
     inputs: tuple[Input, ...] = ()
+    """Every name it read, through the user's own functions and classes as far as they lead."""
+    random: tuple[Input, ...] = ()
+    """Random generators it drew from, with their state before."""
+    files: tuple[FileSeen, ...] = ()
     values: tuple[Value, ...] = ()
+    mutated: tuple[str, ...] = ()
+    """Those of the values that are inputs changed in place."""
     deleted: tuple[str, ...] = ()
     not_saved: tuple[NotSaved, ...] = ()
     stream: Blob | None = None

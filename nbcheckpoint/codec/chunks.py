@@ -1,0 +1,152 @@
+"""Bytes <-> chunks.
+
+A blob's bytes are cut at fixed places, each piece is named by its blake3 digest and handed to `put`; what the
+store has already costs one look-up. Fixed cuts, because what is big in a notebook is arrays: they change in
+place and keep their length. The pieces of a blob have one size (only the last may be shorter), a multiple of
+the page size, so that a backend can map them behind one another.
+
+Naming is the expensive part (3 GB/s), so a chunk is first looked up by a much faster hash (13 GB/s) of what
+this process has named before. That hash is seeded per process: data cannot be built to collide under it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+
+import xxhash
+from blake3 import blake3
+
+from nbcheckpoint.model import Blob
+
+CHUNK = 1 << 20
+MAX_CHUNKS = 1 << 14
+"""Past this many, chunks grow: a mapped blob needs one mapping per chunk, and systems allow about 65,000."""
+INLINE = 4096
+"""Blobs up to this size travel inside their record: one commit instead of a file."""
+LISTED = 32
+"""Up to this many chunk names are listed in the record itself."""
+REMEMBERED = 1 << 17
+"""How many chunk names a process remembers: 128 GB worth of chunks in about 20 MB."""
+
+PutChunk = Callable[[str, "bytes | memoryview"], int]
+
+
+def digest(data: bytes | bytearray | memoryview) -> str:
+    """A chunk's name."""
+    return blake3(data).hexdigest()
+
+
+def chunk_size(size: int) -> int:
+    """The piece size for a blob of that size: 1 MiB, doubled until the pieces are few enough."""
+    piece = CHUNK
+    while size > piece * MAX_CHUNKS:
+        piece *= 2
+    return piece
+
+
+class ChunkNames:
+    """Remembers, per process, the names of chunks seen before, so that unchanged bytes are not named again."""
+
+    def __init__(self) -> None:
+        self._seed = secrets.randbits(64)
+        self._names: dict[bytes, str] = {}
+
+    def __call__(self, data: bytes | memoryview) -> str:
+        if len(data) < 4096:
+            return digest(data)
+        quick = xxhash.xxh3_128_digest(data, self._seed)
+        name = self._names.get(quick)
+        if name is None:
+            name = digest(data)
+            if len(self._names) >= REMEMBERED:
+                self._names.pop(next(iter(self._names)))
+            self._names[quick] = name
+        return name
+
+
+class BlobWriter:
+    """Turns buffers and streams into blobs, and counts what was newly written on the way."""
+
+    def __init__(self, put: PutChunk, names: Callable[[bytes | memoryview], str] = digest) -> None:
+        self._put = put
+        self._name = names
+        self.written = 0
+
+    def blob(self, data: bytes | bytearray | memoryview) -> Blob:
+        """Bytes that lie in memory already. They are not copied."""
+        view = memoryview(data).cast("B") if not isinstance(data, memoryview) else data
+        size = view.nbytes
+        if size <= INLINE:
+            return Blob(size=size, data=bytes(view))
+        piece = chunk_size(size)
+        return self._finish(
+            size, piece, [self._chunk(view[at : at + piece]) for at in range(0, size, piece)]
+        )
+
+    def stream(self) -> BlobStream:
+        """A file to write to, for bytes that are made as they go (a pickle)."""
+        return BlobStream(self)
+
+    def _chunk(self, data: bytes | memoryview) -> str:
+        name = self._name(data)
+        self.written += self._put(name, data)
+        return name
+
+    def _finish(self, size: int, piece: int, names: list[str]) -> Blob:
+        if len(names) <= LISTED:
+            return Blob(size=size, chunks=tuple(names), chunk_size=piece)
+        index = self._chunk(bytes.fromhex("".join(names)))
+        return Blob(size=size, index=index, chunk_size=piece)
+
+
+class BlobStream:
+    """A write-only file whose bytes become chunks as they come, so that no second copy of them piles up."""
+
+    def __init__(self, writer: BlobWriter) -> None:
+        self._writer = writer
+        self._pending = bytearray()
+        self._names: list[str] = []
+        self._size = 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        view = memoryview(data).cast("B")
+        self._size += view.nbytes
+        at = 0
+        if self._pending:
+            at = min(CHUNK - len(self._pending), view.nbytes)
+            self._pending += view[:at]
+            if len(self._pending) == CHUNK:
+                self._flush()
+        while view.nbytes - at >= CHUNK:
+            self._names.append(self._writer._chunk(view[at : at + CHUNK]))
+            at += CHUNK
+        self._pending += view[at:]
+        return view.nbytes
+
+    def _flush(self) -> None:
+        self._names.append(self._writer._chunk(bytes(self._pending)))
+        self._pending.clear()
+
+    def close(self) -> Blob:
+        """All is written: the blob."""
+        if self._size <= INLINE:
+            return Blob(size=self._size, data=bytes(self._pending))
+        if self._pending:
+            self._flush()
+        return self._writer._finish(self._size, CHUNK, self._names)
+
+
+def names_of(blob: Blob, read_chunk: Callable[[str], bytes]) -> tuple[str, ...]:
+    """The names of a blob's chunks, in order."""
+    if not blob.index:
+        return blob.chunks
+    packed = read_chunk(blob.index)
+    return tuple(packed[at : at + 32].hex() for at in range(0, len(packed), 32))
+
+
+def all_chunks(blob: Blob, read_chunk: Callable[[str], bytes]) -> Iterator[str]:
+    """Every chunk that must exist for the blob to exist, its index included."""
+    if blob.index:
+        yield blob.index
+    yield from names_of(blob, read_chunk)

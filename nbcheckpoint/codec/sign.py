@@ -1,0 +1,50 @@
+"""Whose record is this? A keyed tag on every record, bound to the place it stands in.
+
+Unpickling runs code, so what is unpickled must be ours. A record's tag covers its body and its key in the
+store; the body names its chunks by blake3. Hence a record that was altered, made by someone else, or moved
+to another run or step carries no valid tag, and a pickle stream that is not the one the record names has
+another digest. Whatever fails here is *untrusted*: it may be shown as text, never loaded.
+
+    sealed = body + "\\n" + key id (8 hex) + ":" + tag (64 hex)
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import NamedTuple
+
+from blake3 import blake3
+
+KEY_BYTES = 32
+
+
+class Opened(NamedTuple):
+    body: bytes
+    trusted: bool
+
+
+class Signer:
+    """Seals and opens records under one user's key."""
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"a signing key has {KEY_BYTES} bytes, not {len(key)}")
+        self._key = key
+        self.key_id = blake3(key, derive_key_context="nbcheckpoint 2026 key id").hexdigest()[:8]
+
+    def _tag(self, place: str, body: bytes) -> str:
+        # The length in front keeps (place, body) pairs apart: no two pairs give the same input.
+        where = place.encode()
+        return blake3(len(where).to_bytes(4, "big") + where + body, key=self._key).hexdigest()
+
+    def seal(self, place: str, body: bytes) -> bytes:
+        """The body with its tag, to be stored under the key `place`."""
+        return body + f"\n{self.key_id}:{self._tag(place, body)}".encode()
+
+    def open(self, place: str, sealed: bytes) -> Opened:
+        """The body, and whether it is ours and in its place. Never raises: a bad tag is an answer."""
+        body, newline, tail = sealed.rpartition(b"\n")
+        if not newline:
+            return Opened(sealed, False)
+        expected = f"{self.key_id}:{self._tag(place, body)}".encode()
+        return Opened(body, hmac.compare_digest(tail, expected))

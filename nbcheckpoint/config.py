@@ -1,0 +1,96 @@
+"""Where things are and what is set: argument > environment > default, one place for all of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+
+from nbcheckpoint.errors import StoreError
+
+STORE_NAME = ".nbcheckpoint"
+ENV_STORE = "NBCHECKPOINT_STORE"
+PROJECT_MARKS = (".git", "pyproject.toml", "setup.py")
+
+
+def find_store(start: Path) -> Path | None:
+    """The nearest `.nbcheckpoint` folder at or above `start`, found as git finds `.git`."""
+    for folder in (start, *start.parents):
+        candidate = folder / STORE_NAME
+        if candidate.is_dir():
+            return candidate
+    return None
+
+
+def store_location(argument: str | os.PathLike[str] | None = None, start: Path | None = None) -> str:
+    """The store to use: argument, environment, nearest existing one, else a new one at the project's root."""
+    if argument is not None:
+        return os.fspath(argument)
+    if os.environ.get(ENV_STORE):
+        return os.environ[ENV_STORE]
+    start = (start or Path.cwd()).resolve()
+    return str(find_store(start) or project_root(start) / STORE_NAME)
+
+
+def project_root(start: Path) -> Path:
+    """The nearest folder at or above `start` that looks like a project's root, else `start` itself."""
+    home = Path.home()
+    for folder in (start, *start.parents):
+        if folder == home:
+            break
+        if any((folder / mark).exists() for mark in PROJECT_MARKS):
+            return folder
+    return start
+
+
+def data_dir() -> Path:
+    """The user's Jupyter data directory. The rules are Jupyter's; asking Jupyter would import it."""
+    if os.environ.get("JUPYTER_DATA_DIR"):
+        return Path(os.environ["JUPYTER_DATA_DIR"])
+    home = Path.home()
+    if sys.platform == "darwin":
+        return home / "Library" / "Jupyter"
+    if os.name == "nt":
+        return Path(os.environ.get("APPDATA") or home) / "jupyter"
+    return Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "jupyter"
+
+
+def signing_key() -> bytes:
+    """The user's key, made on first use. It lives outside every store, so a copied store is not trusted."""
+    path = data_dir() / "nbcheckpoint" / "signing_key"
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        key = _create_key(path)
+    except OSError as error:
+        raise StoreError(f"cannot read the signing key: {error.strerror}", hint=f"look at {path}") from error
+    if len(key) != 32:
+        raise StoreError("the signing key is damaged", hint=f"move {path} away; saved work must be trusted anew")
+    return key
+
+
+def _create_key(path: Path) -> bytes:
+    """Several processes may get here at once: the key is complete before it has its name, and one wins."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key = secrets.token_bytes(32)
+        draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.fchmod(handle, 0o600) if hasattr(os, "fchmod") else None
+            os.write(handle, key)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            key = path.read_bytes()
+        finally:
+            os.unlink(draft)
+    except OSError as error:
+        raise StoreError(
+            f"cannot create the signing key: {error.strerror}", hint=f"is {path.parent} writeable?"
+        ) from error
+    return key

@@ -1,0 +1,1 @@
+"""What identifies code and inputs. Reads, never writes; raises Unidentified rather than guess."""

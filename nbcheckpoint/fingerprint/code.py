@@ -1,0 +1,179 @@
+"""What identifies code.
+
+A *cell* is identified by its syntax tree in a form of our own: comments and layout are not in it, and neither
+is anything that differs between Python versions (`ast.dump` and `ast.unparse` do differ).
+
+A *function* is identified by its bytecode, because that is what runs: its source may be gone, or may have been
+edited on disk since it was imported. Line numbers and file names are left out, sets among the constants are
+sorted. Bytecode differs between Python versions; then work is repeated, never wrongly reused.
+
+What code *reads* comes from bytecode as well, where Python itself has settled which names are global.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import os
+import site
+import sys
+import sysconfig
+import types
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from blake3 import blake3
+
+_SKIPPED_FIELDS = frozenset({"ctx", "kind", "type_ignores", "type_comment"})
+
+
+def digest_tree(tree: ast.AST) -> str:
+    """The identity of a syntax tree. Equal for layouts and Python versions, different for different code."""
+    hasher = blake3()
+    # A stack instead of recursion: generated cells nest deeper than Python's recursion limit.
+    stack: list[Any] = [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, _Mark):
+            hasher.update(item.text)
+        elif isinstance(item, ast.AST):
+            hasher.update(f"({type(item).__name__}".encode())
+            stack.append(_Mark(b")"))
+            for name in reversed(item._fields):
+                value = getattr(item, name, None)
+                is_constant = isinstance(item, ast.Constant) and name == "value"  # None is a value there
+                if is_constant or (name not in _SKIPPED_FIELDS and value is not None and value != []):
+                    stack.append(value)
+                    stack.append(_Mark(f".{name}=".encode()))
+        elif isinstance(item, list):
+            hasher.update(f"[{len(item)}:".encode())
+            stack.extend(reversed(item))
+        else:
+            hasher.update(_constant(item))
+    return hasher.hexdigest()
+
+
+class _Mark(NamedTuple):
+    """Punctuation between the nodes, which no constant can be mistaken for."""
+
+    text: bytes
+
+
+def digest_code(code: types.CodeType) -> str:
+    """The identity of a code object: what it does, not where it stands."""
+    return blake3(_constant(code)).hexdigest()
+
+
+def _constant(value: Any) -> bytes:
+    """A constant as unambiguous bytes. `1`, `1.0` and `True` are three different things, so are 0.0 and -0.0."""
+    if isinstance(value, types.CodeType):
+        parts = [
+            value.co_code,
+            getattr(value, "co_exceptiontable", b""),
+            repr((value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags)).encode(),
+            repr((value.co_name, value.co_names, value.co_varnames)).encode(),
+            repr((value.co_freevars, value.co_cellvars)).encode(),
+            *map(_constant, value.co_consts),
+        ]
+        return b"code" + _joined(parts)
+    if isinstance(value, tuple):
+        return b"tuple" + _joined(list(map(_constant, value)))
+    if isinstance(value, frozenset):
+        return b"set" + _joined(sorted(map(_constant, value)))
+    return _joined([type(value).__name__.encode(), repr(value).encode("utf-8", "surrogatepass")])
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+class Names(NamedTuple):
+    """What a code object mentions, everything nested in it included."""
+
+    reads: frozenset[str]
+    """Global names it may read or delete."""
+    writes: frozenset[str]
+    """Global names it may bind or delete."""
+    attributes: frozenset[str]
+    """Attribute names, and constant strings: whatever `getattr` could be given."""
+    strings: frozenset[str]
+
+
+_READS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
+_WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})
+
+
+def names_in(code: types.CodeType) -> Names:
+    """The names a code object and all code inside it mention."""
+    reads: set[str] = set()
+    writes: set[str] = set()
+    attributes: set[str] = set()
+    strings: set[str] = set()
+    stack = [(code, True)]
+    while stack:
+        current, is_module = stack.pop()
+        for instruction in dis.get_instructions(current):
+            name = instruction.argval
+            if instruction.opname in _READS:
+                reads.add(name)
+            # STORE_NAME inside a class body binds an attribute of the class, not a global.
+            if instruction.opname in _WRITES and (is_module or instruction.opname.endswith("GLOBAL")):
+                writes.add(name)
+        attributes.update(current.co_names)
+        for constant in current.co_consts:
+            if isinstance(constant, types.CodeType):
+                stack.append((constant, False))
+            else:
+                strings.update(_strings_in(constant))
+    return Names(frozenset(reads), frozenset(writes), frozenset(attributes | strings), frozenset(strings))
+
+
+def _strings_in(constant: Any) -> Iterator[str]:
+    if isinstance(constant, str):
+        yield constant
+    elif isinstance(constant, (tuple, frozenset)):
+        for item in constant:
+            yield from _strings_in(item)
+
+
+def functions_of(cls: type) -> Iterator[tuple[str, types.FunctionType]]:
+    """The functions a class itself defines: methods, properties, class and static methods."""
+    for name, member in sorted(vars(cls).items()):
+        candidates: tuple[Any, ...] = (member,)
+        if isinstance(member, property):
+            candidates = (member.fget, member.fset, member.fdel)
+        elif isinstance(member, (classmethod, staticmethod)):
+            candidates = (member.__func__,)
+        for candidate in candidates:
+            function = getattr(candidate, "__wrapped__", candidate)
+            if isinstance(function, types.FunctionType):
+                yield name, function
+
+
+def is_user_code(thing: types.FunctionType | type | types.ModuleType) -> bool:
+    """Written by the user (the notebook, or a module outside of Python and its installed packages)?"""
+    name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, "__module__", None)
+    if not name or name == "__main__":
+        return True
+    module = sys.modules.get(name)
+    if module is None:
+        return isinstance(thing, types.FunctionType)
+    return _is_user_file(getattr(module, "__file__", None) or "")
+
+
+@lru_cache(maxsize=4096)
+def _is_user_file(path: str) -> bool:
+    if not path or path.startswith("<"):
+        return False  # built in or frozen
+    real = os.path.realpath(path)
+    return not any(real.startswith(folder + os.sep) for folder in _installed())
+
+
+@lru_cache(maxsize=1)
+def _installed() -> tuple[str, ...]:
+    """Where Python and what pip installs live. Their versions are recorded, their code is not followed."""
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    paths |= {site.getusersitepackages(), *(getattr(site, "getsitepackages", list)())}
+    paths.add(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return tuple(os.path.realpath(path) for path in paths if path)

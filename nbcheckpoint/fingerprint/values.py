@@ -1,0 +1,287 @@
+"""What identifies a value: a content digest that means the same in another process.
+
+Theory of operation. Pickle knows how to walk any value, at C speed; its output is only not canonical. So this
+is a pickler that writes into a hash, with the three things mended that make equal values differ:
+
+- its memo is off (`fast`), because it encodes which equal strings happen to be one object;
+- sets are sorted, because their order follows the hash seed;
+- functions, classes and modules are identified by their code, not by their name.
+
+What must *not* be lost with the memo is which **mutable** objects are one object: `[x] * 2` and `[x, copy(x)]`
+are equal, but appending to the first element tells them apart. So those are numbered as they are met, across
+all inputs of a step, and a second meeting writes the number. That also ends cycles. The same holds for arrays
+that share memory.
+
+A digest is never sampled and never approximate. What cannot be walked raises Unidentified.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from blake3 import blake3
+
+from nbcheckpoint.fingerprint.code import (
+    digest_code,
+    functions_of,
+    is_user_code,
+    names_in,
+)
+
+_ATOMS = frozenset(
+    {type(None), bool, int, float, complex, str, bytes, tuple, type(...), type(NotImplemented), range, slice}
+)
+_SORTABLE = (int, str, bytes)
+_CLASS_NOISE = frozenset(
+    {"__dict__", "__weakref__", "__module__", "__doc__", "__firstlineno__", "__static_attributes__"}
+    | {"__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__qualname__"}
+    | {"__abstractmethods__", "_abc_impl", "__slotnames__"}
+)
+
+
+class Unidentified(Exception):
+    """A value nothing is known to be equal to: it cannot be walked."""
+
+    def __init__(self, label: str, why: str) -> None:
+        super().__init__(f"{label}: {why}")
+        self.label = label
+        self.why = why
+
+
+def reads_of(code: types.CodeType, namespace: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(label, value) of the globals a code object reads that exist; of the user's modules, what it reads there."""
+    names = names_in(code)
+    for name in sorted(names.reads):
+        if name in namespace:
+            yield from _expand(name, namespace[name], names.attributes, depth=4)
+
+
+def _expand(label: str, value: Any, attributes: frozenset[str], depth: int) -> Iterator[tuple[str, Any]]:
+    yield label, value
+    if isinstance(value, types.ModuleType) and depth and is_user_code(value):
+        for name in sorted(attributes & vars(value).keys()):
+            yield from _expand(f"{label}.{name}", vars(value)[name], attributes, depth - 1)
+
+
+def reach(reads: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Everything those reads lead to through the user's functions and classes: label -> value."""
+    reached: dict[str, Any] = {}
+    queue = list(reads)
+    while queue:
+        label, value = queue.pop()
+        if label in reached:
+            continue
+        reached[label] = value
+        for code, namespace, module in _code_of(value):
+            prefix = "" if module == "__main__" else f"{module}."
+            queue.extend((prefix + name, found) for name, found in reads_of(code, namespace))
+    return reached
+
+
+def _code_of(value: Any) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
+    """The code a function or class of the user's brings along, with the namespace it reads from."""
+    value = getattr(value, "__wrapped__", value) if _is_wrapper(value) else value
+    if isinstance(value, types.FunctionType) and is_user_code(value):
+        yield value.__code__, value.__globals__, value.__module__ or "__main__"
+    elif isinstance(value, type) and is_user_code(value):
+        for cls in value.__mro__:
+            if is_user_code(cls):
+                for _, function in functions_of(cls):
+                    yield function.__code__, function.__globals__, function.__module__ or "__main__"
+
+
+def _is_wrapper(value: Any) -> bool:
+    """functools.lru_cache and friends: callables that are not functions but wrap one."""
+    return type(value).__module__ == "functools" and hasattr(value, "__wrapped__")
+
+
+class Digester:
+    """Digests the inputs of one step. One instance per step, because sharing between inputs counts."""
+
+    def __init__(self, *, alone: Any = None) -> None:
+        self.alone = alone
+        """The one frame this digester is for, if it is for one."""
+        self.seen: dict[int, tuple[str, int, Any]] = {}
+        """id -> label, number, and the object itself: as long as it is held, its id is not given to another."""
+        self._roots: dict[int, tuple[str, int, int, Any]] = {}
+        self._deep: dict[int, tuple[str, Any]] = {}
+        self._busy: set[int] = set()
+
+    def digest(self, label: str, value: Any) -> str:
+        """The identity of one input. A function or class by its own code only: `reach` lists what it reads."""
+        try:
+            if isinstance(value, types.FunctionType) and is_user_code(value):
+                return self.function(label, value)
+            if isinstance(value, type) and is_user_code(value):
+                return self.cls(label, value)
+            if isinstance(value, types.ModuleType):
+                return blake3(f"module {value.__name__}".encode()).hexdigest()
+            return self.data(label, value)
+        except Unidentified:
+            raise
+        except Exception as error:  # whatever a user's __reduce__ may raise
+            text = str(error).partition("\n")[0]
+            raise Unidentified(label, f"{type(value).__name__} cannot be compared ({text[:120]})") from error
+
+    def data(self, label: str, value: Any) -> str:
+        """The identity of anything pickle can walk."""
+        hasher = blake3()
+        _DigestPickler(hasher, self, label).dump(value)
+        return hasher.hexdigest()
+
+    def function(self, label: str, function: types.FunctionType) -> str:
+        """Code, defaults and closure: what the function is, without what it reads from its module."""
+        cells = []
+        for cell in function.__closure__ or ():
+            try:
+                cells.append(cell.cell_contents)
+            except ValueError:  # not filled yet
+                cells.append(None)
+        parts = (function.__defaults__, function.__kwdefaults__, cells, vars(function))
+        # The parts are a temporary: what is alive is inside of it.
+        inner = self.data(f"{label}()", parts) if any(parts) else ""
+        return blake3((digest_code(function.__code__) + inner).encode()).hexdigest()
+
+    def cls(self, label: str, cls: type) -> str:
+        """Everything the user wrote in the class and its bases."""
+        hasher = blake3()
+        for base in cls.__mro__:
+            hasher.update(f"{base.__module__}.{base.__qualname__};".encode())
+            if not is_user_code(base):
+                continue
+            functions: dict[str, list[types.FunctionType]] = {}
+            for name, function in functions_of(base):
+                functions.setdefault(name, []).append(function)
+            for name, member in sorted(vars(base).items()):
+                if name not in _CLASS_NOISE:
+                    hasher.update(f"{name}={self._member(label, name, member, functions.get(name))};".encode())
+        return hasher.hexdigest()
+
+    def _member(self, label: str, name: str, member: Any, functions: list[types.FunctionType] | None) -> str:
+        if functions:
+            return "".join(self.function(f"{label}.{name}", function) for function in functions)
+        if isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            return type(member).__name__
+        return self.data(f"{label}.{name}", member)
+
+    def deep(self, label: str, value: Any) -> str:
+        """A function or class that sits inside a value: its own identity and that of all it reads."""
+        known = self._deep.get(id(value))
+        if known:
+            return known[0]
+        if id(value) in self._busy:
+            return f"recursive {getattr(value, '__qualname__', '')}"
+        self._busy.add(id(value))
+        try:
+            reached = sorted(reach([("", value)]).items())
+            whole = ";".join(f"{name}={self.digest(f'{label} {name}', found)}" for name, found in reached)
+        finally:
+            self._busy.discard(id(value))
+        result = blake3(whole.encode()).hexdigest()
+        self._deep[id(value)] = result, value
+        return result
+
+    def meet(self, label: str, obj: Any) -> tuple[str, int] | None:
+        """Number a mutable object on its first meeting (None); say which one it was on the next."""
+        known = self.seen.get(id(obj))
+        if known is not None:
+            return known[:2]
+        self.seen[id(obj)] = label, len(self.seen), obj
+        return None
+
+    def meet_memory(self, label: str, array: Any) -> tuple[str, int, int] | None:
+        """The same for the memory of an array: views of one array share theirs."""
+        root = array
+        while getattr(root, "base", None) is not None:
+            root = root.base
+        at = array.__array_interface__["data"][0]
+        known = self._roots.get(id(root))
+        if known is None:
+            self._roots[id(root)] = label, len(self._roots), at, root
+            return None
+        return known[0], known[1], at - known[2]
+
+
+class _DigestPickler(pickle.Pickler):
+    def __init__(self, hasher: Any, digester: Digester, label: str) -> None:
+        super().__init__(_Hashing(hasher), protocol=5, buffer_callback=self._take)
+        self.fast = True
+        self._hasher = hasher
+        self._digester = digester
+        self._label = label
+
+    def _take(self, buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        self._hasher.update(f"<{raw.nbytes}>".encode())
+        self._hasher.update(raw)
+        return False
+
+    def persistent_id(self, obj: Any) -> Any:
+        """Called for every object there is: everything common must leave early."""
+        kind = type(obj)
+        if kind in _ATOMS:
+            return None
+        if kind is set or kind is frozenset:
+            return self._sorted(obj)
+        if isinstance(obj, (type, types.FunctionType)):
+            return ("code", self._digester.deep(self._label, obj)) if is_user_code(obj) else None
+        if kind is types.ModuleType:
+            return ("module", obj.__name__)
+        if _is_wrapper(obj):
+            return ("wrapper", kind.__name__, self._digester.deep(self._label, obj.__wrapped__))
+        # Hashable by value means immutable by convention: which of two equal ones it is makes no difference.
+        if kind.__hash__ is not None and kind.__hash__ is not object.__hash__:
+            return None
+        return self._mutable(obj)
+
+    def _mutable(self, obj: Any) -> Any:
+        met = self._digester.meet(self._label, obj)
+        if met is not None:
+            return ("again", *met)
+        if obj is not self._digester.alone and _is_copy_on_write(obj):
+            # pandas shares memory between frames that behave as if they did not: look at each by itself.
+            return ("frame", Digester(alone=obj).data(self._label, obj))
+        if _is_array(obj):
+            shared = self._digester.meet_memory(self._label, obj)
+            if shared is not None:
+                return ("view", *shared, obj.dtype.str, obj.shape, obj.strides)
+        return None
+
+    def _sorted(self, obj: Any) -> Any:
+        if type(obj) is set:
+            met = self._digester.meet(self._label, obj)
+            if met is not None:
+                return ("again", *met)
+        kinds = {type(item) for item in obj}
+        if len(kinds) == 1 and kinds <= set(_SORTABLE):
+            return (type(obj).__name__, sorted(obj))
+        return (type(obj).__name__, sorted(self._digester.data(self._label, item) for item in obj))
+
+
+class _Hashing:
+    """A write-only file in front of a hash."""
+
+    def __init__(self, hasher: Any) -> None:
+        self._hasher = hasher
+
+    def write(self, data: Any) -> int:
+        self._hasher.update(data)
+        return len(data)
+
+
+def _is_array(obj: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(obj, numpy.ndarray)
+
+
+def _is_copy_on_write(obj: Any) -> bool:
+    if type(obj).__module__.partition(".")[0] != "pandas":
+        return False
+    pandas = sys.modules["pandas"]
+    if not isinstance(obj, (pandas.DataFrame, pandas.Series)):
+        return False
+    return int(pandas.__version__.partition(".")[0]) >= 3

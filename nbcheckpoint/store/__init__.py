@@ -1,0 +1,343 @@
+"""The store: records and values over a backend. Everything above talks to this, nothing above talks to bytes.
+
+Keys of the record plane:
+
+    format                          the version of the stored form
+    run/<run>                       Run
+    step/<run>/<address>            Step
+    checkpoint/<id>                 Checkpoint; its id begins with the digests it is looked up by
+
+Saving writes chunks first and the checkpoint's record last, durably: the record is the commit point, and by
+the backend's rule whatever was written before it is as durable as it is. So a checkpoint that exists is whole.
+
+Nothing is unpickled unless the record that names the stream carries this user's signature.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from nbcheckpoint import config
+from nbcheckpoint.backend.base import ABSENT, Backend
+from nbcheckpoint.codec import pickle as codec
+from nbcheckpoint.codec.chunks import BlobWriter, ChunkNames, names_of
+from nbcheckpoint.codec.preview import preview, shape_of, type_name
+from nbcheckpoint.codec.sign import Signer
+from nbcheckpoint.errors import Error, NotFound, NotRestorable, StoreDamaged, StoreTooNew, Untrusted, UsageError
+from nbcheckpoint.model import (
+    FORMAT,
+    Blob,
+    Checkpoint,
+    Record,
+    Run,
+    Step,
+    Value,
+    new_checkpoint_id,
+    new_id,
+    utc_now,
+)
+from nbcheckpoint.store.liveness import seen, this_process
+
+__all__ = ["Saved", "Store", "find_store", "open_store"]
+
+find_store = config.find_store
+
+R = TypeVar("R", Run, Step, Checkpoint)
+
+
+class Saved(NamedTuple):
+    """A checkpoint on its way. It counts once `done` has a result."""
+
+    checkpoint: Checkpoint
+    done: Future[None]
+
+
+class Store:
+    """One store, open. Safe to use from several threads."""
+
+    def __init__(self, backend: Backend, signer: Signer) -> None:
+        self.backend = backend
+        self._signer = signer
+        self._names = ChunkNames()
+        # One ordered writer: two saves in flight could commit in the wrong order and lose one.
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writer")
+        self._pending: Future[None] | None = None
+
+    @property
+    def url(self) -> str:
+        return self.backend.url
+
+    def __repr__(self) -> str:
+        return f"<nbcheckpoint.Store {self.url}>"
+
+    # Runs and steps
+
+    def runs(
+        self,
+        *,
+        workflow: str | None = None,
+        status: str | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> list[Run]:
+        """Newest first. `before` continues behind that run. A run whose process is gone is `interrupted`."""
+        found: list[Run] = []
+        after = f"run/{before}" if before else ""
+        while limit is None or len(found) < limit:
+            page = 2000 if limit is None or workflow or status else limit - len(found)
+            entries = self.backend.scan("run/", after=after, limit=page, reverse=True)
+            for entry in entries:
+                run = seen(self._open(Run, entry.key, entry.value))
+                if (workflow is None or run.workflow == workflow) and (status is None or run.status == status):
+                    found.append(run)
+            if len(entries) < page:
+                break
+            after = entries[-1].key
+        return found if limit is None else found[:limit]
+
+    def run(self, run: str) -> Run:
+        """One run by its id. Raises NotFound."""
+        return seen(self._get(Run, f"run/{run}"))
+
+    def begin_run(self, workflow: str, **fields: Any) -> Run:
+        """A new run, owned by this process."""
+        now = utc_now()
+        run = Run(id=new_id(), workflow=workflow, created=now, updated=now, owner=this_process(), **fields)
+        self._put(f"run/{run.id}", run, expect=ABSENT, durable=False)
+        return run
+
+    def update_run(self, run: str, *, durable: bool = False, **changes: Any) -> Run:
+        """Change fields of a run, whoever else changes others at the same time."""
+        return self._update(Run, f"run/{run}", {"updated": utc_now(), **changes}, durable=durable)
+
+    def steps(self, run: str) -> list[Step]:
+        """The steps of a run in the order of execution."""
+        entries = self.backend.scan(f"step/{run}/")
+        return [self._open(Step, entry.key, entry.value) for entry in entries]
+
+    def put_step(self, step: Step, *, durable: bool = False) -> None:
+        """Write a step's record as it is now."""
+        self._put(f"step/{step.run}/{step.address}", step, durable=durable)
+
+    # Checkpoints
+
+    def checkpoint(self, id: str) -> Checkpoint:
+        """One checkpoint by its id. Raises NotFound, StoreTooNew."""
+        return self._get(Checkpoint, f"checkpoint/{id}")
+
+    def find(self, code: str, inputs: str = "", *, limit: int | None = 20) -> list[Checkpoint]:
+        """Checkpoints this code (with these inputs) has left, newest first. Only our own: others are not hits."""
+        prefix = f"checkpoint/{code[:16]}-" + (f"{inputs[:16]}-" if inputs else "")
+        found = [self._open(Checkpoint, e.key, e.value) for e in self.backend.scan(prefix, limit=None)]
+        mine = [c for c in found if c.trusted and c.code == code and c.inputs_digest.startswith(inputs)]
+        return sorted(mine, key=lambda c: c.id.rpartition("-")[2], reverse=True)[:limit]
+
+    def save(
+        self, draft: Checkpoint, values: Mapping[str, Any], *, outputs: Sequence[Any] = (), wait: bool = True
+    ) -> Saved:
+        """Save the values a step left, as `draft` describes it; its id, values and blobs are filled in here.
+
+        A value that cannot be saved is listed in `not_saved` and costs only itself. With `wait=False` the
+        bytes have been handed to the system on return and become durable in the background.
+        """
+        self.flush()
+        writer = BlobWriter(self.backend.put_chunk, self._names)
+        encoded = codec.encode(values, writer)
+        checkpoint = replace(
+            draft,
+            id=new_checkpoint_id(draft.code, draft.inputs_digest),
+            created=utc_now(),
+            values=tuple(_describe(name, values[name]) for name in encoded.names),
+            not_saved=(*draft.not_saved, *encoded.failed),
+            stream=encoded.stream,
+            buffers=encoded.buffers,
+            outputs=writer.blob(msgspec.json.encode(outputs)) if outputs else None,
+        )
+        record = replace(checkpoint, bytes=writer.written)
+        self._pending = self._writer.submit(self._commit, record)
+        if wait:
+            self.flush()
+            return Saved(record, _done())
+        return Saved(record, self._pending)
+
+    def _commit(self, record: Checkpoint) -> None:
+        self._put(f"checkpoint/{record.id}", record, expect=ABSENT, durable=True)
+
+    def flush(self) -> None:
+        """Wait until everything saved so far is durable; raises what went wrong with it."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def restore(self, id: str, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """The values of a checkpoint by name. Raises Untrusted before a byte of it is unpickled."""
+        checkpoint = self.checkpoint(id)
+        if not checkpoint.trusted:
+            raise Untrusted(f"checkpoint {id} does not carry your signature")
+        unknown = set(names or ()) - set(checkpoint.names)
+        if unknown:
+            raise NotFound(f"checkpoint {id} has no {', '.join(sorted(unknown))}")
+        values = self._load(checkpoint)
+        return values if names is None else {name: values[name] for name in names}
+
+    def _load(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        if checkpoint.stream is None:
+            return {}
+        stream = self._read(checkpoint.stream)
+        buffers = [self._map(blob) for blob in checkpoint.buffers]
+        try:
+            return codec.decode(stream, buffers)
+        except Exception as error:  # unpickling runs the users' own __setstate__ and imports
+            why = f"{type(error).__name__}: {error}"
+            raise NotRestorable(", ".join(checkpoint.names), why) from error
+
+    def outputs(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
+        """What the step displayed, in order, as notebook outputs."""
+        if checkpoint.outputs is None:
+            return []
+        return msgspec.json.decode(self._read(checkpoint.outputs), type=list[dict[str, Any]])
+
+    def _read(self, blob: Blob) -> bytes:
+        """A blob's bytes, every one of them checked against the names the record gives."""
+        if not blob.chunk_size:
+            return blob.data
+        try:
+            data = b"".join(map(self.backend.read_chunk, names_of(blob, self.backend.read_chunk)))
+        except NotFound as error:
+            raise StoreDamaged(f"a part of the checkpoint is missing: {error}") from error
+        if len(data) != blob.size:
+            raise StoreDamaged(f"{len(data)} bytes where {blob.size} were saved")
+        return data
+
+    def _map(self, blob: Blob) -> bytearray | memoryview:
+        """A blob as private writeable memory."""
+        if not blob.chunk_size:
+            return bytearray(blob.data)
+        try:
+            return self.backend.map_chunks(names_of(blob, self.backend.read_chunk), blob.size)
+        except NotFound as error:
+            raise StoreDamaged(f"a part of the checkpoint is missing: {error}") from error
+
+    def close(self) -> None:
+        """Wait for what is being saved, then let go of everything."""
+        try:
+            self.flush()
+        finally:
+            self._writer.shutdown()
+            self.backend.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # Records
+
+    def _put(self, key: str, record: Record, *, expect: str | None = None, durable: bool) -> None:
+        self.backend.put(key, self._signer.seal(key, record.to_json()), expect=expect, durable=durable)
+
+    def _get(self, kind: type[R], key: str) -> R:
+        found = self.backend.get(key)
+        if found is None:
+            raise NotFound(f"no {key.replace('/', ' ', 1)}", hint="nbcheckpoint runs lists what there is")
+        return self._open(kind, key, found.value)
+
+    def _update(self, kind: type[R], key: str, changes: dict[str, Any], *, durable: bool) -> R:
+        from nbcheckpoint.errors import Conflict
+
+        while True:
+            found = self.backend.get(key)
+            if found is None:
+                raise NotFound(f"no {key.replace('/', ' ', 1)}")
+            record = replace(self._open(kind, key, found.value), **changes)
+            try:
+                self._put(key, record, expect=found.version, durable=durable)
+            except Conflict:
+                continue  # someone else was faster: their change is kept, ours is made on top of it
+            return record
+
+    def _open(self, kind: type[R], key: str, sealed: bytes) -> R:
+        body, trusted = self._signer.open(key, sealed)
+        try:
+            record = kind.from_json(body)
+        except msgspec.MsgspecError as error:
+            raise StoreDamaged(f"the record {key} cannot be read: {error}") from error
+        if isinstance(record, Checkpoint) and record.format > FORMAT:
+            raise StoreTooNew(f"{key} was written in format {record.format}", version=record.format)
+        return record if trusted == record.trusted else replace(record, trusted=trusted)
+
+
+def _describe(name: str, value: Any) -> Value:
+    size = getattr(value, "nbytes", 0)
+    return Value(
+        name=name,
+        type=type_name(value),
+        shape=shape_of(value),
+        preview=preview(value),
+        size=size if isinstance(size, int) else 0,
+    )
+
+
+def _done() -> Future[None]:
+    future: Future[None] = Future()
+    future.set_result(None)
+    return future
+
+
+def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True) -> Store:
+    """Open the store at a URL or folder; None finds it: environment, nearest `.nbcheckpoint`, project root.
+
+    With `create=False` a folder that is no store raises NotFound instead of becoming one.
+    """
+    location = config.store_location(url)
+    backend = _open_backend(location, create=create)
+    try:
+        _check_format(backend)
+        return Store(backend, Signer(config.signing_key()))
+    except Error:
+        backend.close()
+        raise
+
+
+def _open_backend(location: str, *, create: bool) -> Backend:
+    scheme, separator, _ = location.partition("://")
+    if not separator or scheme == "file":
+        from nbcheckpoint.backend.disk import DiskBackend
+
+        folder = Path(location.removeprefix("file://"))
+        if not create and not (folder / "cache.db").exists():
+            raise NotFound(f"there is no store at {folder}", hint="run a cell with %%checkpointed to make one")
+        return DiskBackend.from_url(location)
+    if scheme == "memory":
+        from nbcheckpoint.backend.memory import MemoryBackend
+
+        return MemoryBackend.from_url(location)
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="nbcheckpoint.backends", name=scheme):
+        opener = entry.load()
+        backend: Backend = opener(location)
+        return backend
+    raise UsageError(f"no backend for {scheme}://", hint="a folder and memory:// work out of the box")
+
+
+def _check_format(backend: Backend) -> None:
+    found = backend.get("format")
+    if found is None:
+        if not backend.read_only:
+            try:
+                backend.put("format", str(FORMAT).encode(), expect=ABSENT, durable=False)
+            except Error:
+                pass  # another process wrote it first, or the disk is full: neither stops reading
+        return
+    version = int(found.value) if found.value.isdigit() else 0
+    if version > FORMAT:
+        raise StoreTooNew(f"this store was written in format {version}", version=version)
