@@ -1,0 +1,16 @@
+// What browsers have and jsdom has not, as far as JupyterLab's own packages ask for it while they are loaded.
+
+class NoDrag extends MouseEvent {}
+
+Object.assign(globalThis, {
+  DragEvent: globalThis.DragEvent ?? NoDrag,
+  ResizeObserver:
+    globalThis.ResizeObserver ??
+    class {
+      observe(): void {}
+      unobserve(): void {}
+      disconnect(): void {}
+    },
+  // React warns unless a test says it will wait for updates.
+  IS_REACT_ACT_ENVIRONMENT: true
+});

@@ -1,0 +1,114 @@
+"""Which store a request is about.
+
+An explicit URL (configuration, then `NBCHECKPOINT_STORE`) always wins: kernels started by this server see
+the same variable, so both sides mean the same store. Without one, the store is found as a kernel of that
+notebook would find it: the nearest `.nbcheckpoint/` from the notebook's folder upwards.
+
+Invariant: what a client sends only ever chooses among folders inside the server's root. Above it, the
+root's own ancestors are looked at, and those no client can influence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+from nbcheckpoint.config import find_store
+from nbcheckpoint.errors import NotFound, UsageError
+from nbcheckpoint.model import Run, Step
+
+
+class StoreReader(Protocol):
+    """The part of `nbcheckpoint.store.Store` the server uses."""
+
+    @property
+    def url(self) -> str: ...
+
+    def runs(
+        self,
+        *,
+        workflow: str | None = None,
+        status: str | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> list[Run]: ...
+
+    def run(self, id: str) -> Run: ...
+
+    def steps(self, run_id: str) -> list[Step]: ...
+
+    def close(self) -> None: ...
+
+
+StoreOpener = Callable[["str | Path"], StoreReader]
+"""Opens an existing store. MUST raise `NotFound` where there is none, and create nothing."""
+
+
+def open_existing(where: str | Path) -> StoreReader:
+    from nbcheckpoint.store import open_store  # only once somebody asks: server start-up stays fast
+
+    return open_store(where, create=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Finds and opens the store a request is about."""
+
+    root: Path
+    """The server's root folder."""
+    url: str = ""
+    """The explicitly configured store, if any."""
+    opener: StoreOpener = field(default=open_existing)
+
+    def open(self, path: str = "") -> StoreReader | None:
+        """The store for the notebook at `path` (the server's own, if empty); None where there is none yet.
+
+        Raises `UsageError` when `path` leaves the server's root.
+        """
+        where = self.locate(path)
+        if where is None:
+            return None
+        try:
+            return self.opener(where)
+        except NotFound:
+            return None
+
+    def locate(self, path: str = "") -> str | Path | None:
+        folder = self._folder(path)
+        return self.url or find_store(folder)
+
+    def workflow(self, path: str, store: StoreReader) -> str:
+        """The name runs of the notebook at `path` go by: its path relative to the store's parent."""
+        notebook = self._folder(path) / PurePosixPath(path).name
+        parts = urlsplit(store.url)
+        home = Path(parts.path).parent if parts.scheme in ("", "file") else self.root.resolve()
+        return Path(os.path.relpath(notebook, home)).as_posix()
+
+    def _folder(self, path: str) -> Path:
+        """The folder a kernel of that notebook starts in; the root for no notebook."""
+        root = self.root.resolve()
+        refusal = UsageError(
+            f"not a path inside the server's root folder: {path!r}",
+            hint="give the notebook's path as the file browser shows it, with / between folders",
+        )
+        try:
+            folder = (root / PurePosixPath(path.strip("/")).parent).resolve()
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL, a name too long, a loop of links
+            raise refusal from error
+        if not folder.is_relative_to(root):
+            raise refusal
+        return folder
+
+
+def shown(url: str) -> str:
+    """A store's URL as a person may see it: without password and options."""
+    if "://" not in url:
+        return url  # a folder, whose name may well contain ? and @
+    parts = urlsplit(url)
+    user, _, host = parts.netloc.rpartition("@")
+    name = user.partition(":")[0]
+    return urlunsplit((parts.scheme, f"{name}@{host}" if name else host, parts.path, "", ""))
