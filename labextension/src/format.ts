@@ -10,22 +10,20 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /**
- * A duration: `41 ms`, `0.4 s`, `38 s`, `12m 04s`, `2h 07m`, `3d 04h`.
+ * A duration: `41 ms`, `3.2 s`, `12m 04s`, `2h 07m`, `3d 04h`.
  */
 export function duration(seconds: number): string {
   if (!(seconds > 0)) {
-    return '0 s';
+    return '0 ms';
   }
-  if (seconds < 0.1) {
+  // The limits are where rounding would reach the next unit: never "1000 ms", never "60.0 s".
+  if (seconds < 0.9995) {
     return `${Math.max(1, Math.round(seconds * 1000))} ms`;
   }
-  if (seconds < 9.95) {
+  if (seconds < 59.95) {
     return `${seconds.toFixed(1)} s`;
   }
   const whole = Math.round(seconds);
-  if (whole < MINUTE) {
-    return `${whole} s`;
-  }
   if (whole < HOUR) {
     return `${Math.floor(whole / MINUTE)}m ${twoDigits(whole % MINUTE)}s`;
   }

@@ -74,8 +74,7 @@ export class CheckpointModel implements ICheckpointModel {
     }
     this._path = path;
     this._limit = PAGE;
-    this._etag = null;
-    void this.refresh();
+    void this._askAnew();
   }
 
   get filter(): string {
@@ -137,7 +136,7 @@ export class CheckpointModel implements ICheckpointModel {
 
   async showOlder(): Promise<void> {
     this._limit = Math.min(this._limit + PAGE, MOST);
-    await this.refresh();
+    await this._askAnew();
   }
 
   isExpanded(id: string, place: string): boolean {
@@ -155,6 +154,18 @@ export class CheckpointModel implements ICheckpointModel {
 
   steps(id: string): ReadonlyArray<IStep> | IProblem | undefined {
     return this._steps.get(id)?.result;
+  }
+
+  /**
+   * Ask another question, without waiting for the answer to the last one: unlike `refresh`, which does nothing while one
+   * is on its way.
+   */
+  private async _askAnew(): Promise<void> {
+    if (this._isDisposed || !this._active) {
+      return;
+    }
+    await this._poll.schedule({ interval: Poll.IMMEDIATE, phase: 'refreshed' });
+    await this._poll.tick.catch(() => undefined);
   }
 
   /**

@@ -135,7 +135,10 @@ describe('asking', () => {
     );
     const error = await fetchRuns(server.settings, {}).catch(e => e as unknown);
     expect(error).toBeInstanceOf(RequestError);
-    expect(error).toMatchObject({ ...(wire('refusal') as object), status: 400 });
+    expect(error).toMatchObject({
+      ...(wire('refusal') as object),
+      status: 400
+    });
     expect((error as RequestError).isMissing).toBe(false);
   });
 

@@ -37,9 +37,9 @@ class StoreReader(Protocol):
         before: str | None = None,
     ) -> list[Run]: ...
 
-    def run(self, id: str) -> Run: ...
+    def run(self, run: str, /) -> Run: ...
 
-    def steps(self, run_id: str) -> list[Step]: ...
+    def steps(self, run: str, /) -> list[Step]: ...
 
     def close(self) -> None: ...
 
@@ -79,7 +79,12 @@ class Stores:
 
     def locate(self, path: str = "") -> str | Path | None:
         folder = self._folder(path)
-        return self.url or find_store(folder)
+        if self.url:
+            return self.url
+        try:
+            return find_store(folder)
+        except OSError as error:
+            raise _refusal(path) from error
 
     def workflow(self, path: str, store: StoreReader) -> str:
         """The name runs of the notebook at `path` go by: its path relative to the store's parent."""
@@ -91,17 +96,20 @@ class Stores:
     def _folder(self, path: str) -> Path:
         """The folder a kernel of that notebook starts in; the root for no notebook."""
         root = self.root.resolve()
-        refusal = UsageError(
-            f"not a path inside the server's root folder: {path!r}",
-            hint="give the notebook's path as the file browser shows it, with / between folders",
-        )
         try:
             folder = (root / PurePosixPath(path.strip("/")).parent).resolve()
-        except (OSError, ValueError, RuntimeError) as error:  # a NUL, a name too long, a loop of links
-            raise refusal from error
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL, a loop of links
+            raise _refusal(path) from error
         if not folder.is_relative_to(root):
-            raise refusal
+            raise _refusal(path)
         return folder
+
+
+def _refusal(path: str) -> UsageError:
+    return UsageError(
+        f"not a path inside the server's root folder: {path[:200]!r}",
+        hint="give the notebook's path as the file browser shows it, with / between folders",
+    )
 
 
 def shown(url: str) -> str:
