@@ -63,7 +63,7 @@ def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-class Owner(Record):
+class Owner(Record, kw_only=True):
     """The process that writes a run. With pid and start time, a recycled pid is not mistaken for it."""
 
     host: str
@@ -73,7 +73,7 @@ class Owner(Record):
     boot: str = ""
 
 
-class Run(Record):
+class Run(Record, kw_only=True):
     """One execution of a notebook, flow or graph. It may span several kernels."""
 
     id: str
@@ -102,7 +102,7 @@ class Run(Record):
     """Set on reading: does its signature stand under the reader's key?"""
 
 
-class Reason(Record):
+class Reason(Record, kw_only=True):
     """Why a step was restored or computed. `text` is the sentence, the rest is the same as data."""
 
     code: str
@@ -111,7 +111,7 @@ class Reason(Record):
     details: dict[str, Any] = {}
 
 
-class Step(Record):
+class Step(Record, kw_only=True):
     """One unit of work of a run: intent and outcome. Mutable by compare-and-swap only."""
 
     run: str
@@ -132,9 +132,10 @@ class Step(Record):
     cell: str = ""
     """The front end's id of the cell, where there is one."""
     meta: dict[str, Any] = {}
+    trusted: bool = True
 
 
-class Blob(Record):
+class Blob(Record, kw_only=True):
     """Bytes: inline when few, otherwise chunks in order; a long list of chunks is a chunk itself."""
 
     size: int
@@ -145,7 +146,7 @@ class Blob(Record):
     chunk_size: int = 0
 
 
-class Value(Record):
+class Value(Record, kw_only=True):
     """One saved name. What people look at is made at save time, so that looking never unpickles."""
 
     name: str
@@ -158,7 +159,7 @@ class Value(Record):
     codec: str = "pickle"
 
 
-class Input(Record):
+class Input(Record, kw_only=True):
     """One name a step read, as it was before the step ran."""
 
     name: str
@@ -167,7 +168,7 @@ class Input(Record):
     preview: str = ""
 
 
-class FileSeen(Record):
+class FileSeen(Record, kw_only=True):
     """A file or folder a step read or wrote, as it was when the step was done with it."""
 
     path: str
@@ -178,7 +179,7 @@ class FileSeen(Record):
     written: bool = False
 
 
-class NotSaved(Record):
+class NotSaved(Record, kw_only=True):
     """One name that could not be saved, and why."""
 
     name: str
@@ -187,7 +188,7 @@ class NotSaved(Record):
     path: str = ""
 
 
-class Checkpoint(Record):
+class Checkpoint(Record, kw_only=True):
     """The immutable record a finished step left. Written once, last: it exists only when all its chunks do."""
 
     id: str
@@ -227,7 +228,7 @@ class Checkpoint(Record):
         return tuple(value.name for value in self.values)
 
 
-class Event(Record):
+class Event(Record, kw_only=True):
     """A fact that happened, in order."""
 
     type: str

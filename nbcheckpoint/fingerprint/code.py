@@ -129,6 +129,76 @@ def names_in(code: types.CodeType) -> Names:
     return Names(frozenset(reads), frozenset(writes), frozenset(attributes | strings), frozenset(strings))
 
 
+_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+
+
+def free_names(body: list[ast.stmt], bound: frozenset[str] = frozenset()) -> set[str]:
+    """The names these top-level statements may read from before them.
+
+    A name is not free once a statement has certainly bound it. What a function defined here reads counts as
+    read where it is defined, because nobody knows when it is called.
+    """
+    return _free(body, set(bound))
+
+
+def _free(body: list[ast.stmt], bound: set[str]) -> set[str]:
+    """Adds to `bound` what is certainly bound afterwards."""
+    free: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.If):
+            free |= _mentioned(node.test) - bound
+            then, other = set(bound), set(bound)
+            free |= _free(node.body, then) | _free(node.orelse, other)
+            bound |= then & other
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            free |= (_mentioned(node.iter) | _mentioned_by_target(node.target)) - bound
+            inside = bound | _bound_by_target(node.target)
+            free |= _free(node.body, inside) | _free(node.orelse, set(bound))
+        elif isinstance(node, ast.While):
+            free |= _mentioned(node.test) - bound
+            free |= _free(node.body, set(bound)) | _free(node.orelse, set(bound))
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            inside = set(bound)
+            for item in node.items:
+                free |= _mentioned(item.context_expr) - inside
+                if item.optional_vars is not None:
+                    free |= _mentioned_by_target(item.optional_vars) - inside
+                    inside |= _bound_by_target(item.optional_vars)
+            free |= _free(node.body, inside)  # may be left half-way by an exception that is swallowed
+        elif isinstance(node, ast.Try):
+            free |= _free(node.body, set(bound)) | _free(node.orelse, set(bound))
+            for handler in node.handlers:
+                free |= (_mentioned(handler.type) if handler.type else set()) - bound
+                free |= _free(handler.body, bound | ({handler.name} if handler.name else set()))
+            free |= _free(node.finalbody, bound)
+        else:
+            names = names_in(_compiled(node))
+            free |= names.reads - bound
+            if not isinstance(node, ast.Match):
+                bound |= names.writes
+            if isinstance(node, ast.Delete):
+                bound -= names.writes
+    return free
+
+
+def _compiled(node: ast.stmt) -> types.CodeType:
+    module = ast.Module(body=[node], type_ignores=[])
+    return compile(module, "<names>", "exec", flags=_FLAGS, dont_inherit=True)
+
+
+def _mentioned(expression: ast.expr) -> set[str]:
+    return set(names_in(_compiled(ast.copy_location(ast.Expr(expression), expression))).reads)
+
+
+def _mentioned_by_target(target: ast.expr) -> set[str]:
+    """`for a[i] in …` reads a and i."""
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+
+
+def _bound_by_target(target: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
 def _strings_in(constant: Any) -> Iterator[str]:
     if isinstance(constant, str):
         yield constant

@@ -27,6 +27,9 @@ MAX_TURNS = 2000
 PREFIX = "rng:"
 """No identifier contains a colon, so these never clash with a variable."""
 
+PRISTINE = "pristine"
+"""Marks a recorded state that nobody had seeded."""
+
 _start: dict[str, Any] = {}
 
 

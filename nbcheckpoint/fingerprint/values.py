@@ -20,7 +20,7 @@ from __future__ import annotations
 import pickle
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from blake3 import blake3
@@ -52,10 +52,12 @@ class Unidentified(Exception):
         self.why = why
 
 
-def reads_of(code: types.CodeType, namespace: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def reads_of(
+    code: types.CodeType, namespace: dict[str, Any], only: Collection[str] | None = None
+) -> Iterator[tuple[str, Any]]:
     """(label, value) of the globals a code object reads that exist; of the user's modules, what it reads there."""
     names = names_in(code)
-    for name in sorted(names.reads):
+    for name in sorted(names.reads if only is None else only):
         if name in namespace:
             yield from _expand(name, namespace[name], names.attributes, depth=4)
 

@@ -361,7 +361,7 @@ def test_a_workflow_is_named_from_the_stores_parent(tmp_path: Path) -> None:
     remote = ListStore(url="redis://cache/0", records=[])
     assert stores.workflow("a/b/x y.ipynb", inside) == "b/x y.ipynb"
     assert stores.workflow("a/b/x.ipynb", above) == "root/a/b/x.ipynb"
-    assert stores.workflow("a/b/x.ipynb", remote) == "a/b/x.ipynb"
+    assert stores.workflow("a/b/x.ipynb", remote) == "x.ipynb"
 
 
 def test_a_link_out_of_the_root_is_not_followed(tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""nbcheckpoint: your notebook outlives its kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nbcheckpoint.errors import Error
+
+if TYPE_CHECKING:
+    from nbcheckpoint.store import Store, open_store
+
+try:
+    from nbcheckpoint._version import __version__
+except ImportError:  # a source tree nobody has built yet
+    __version__ = "0+unbuilt"
+
+__all__ = [
+    "Error",
+    "Store",
+    "__version__",
+    "load_ipython_extension",
+    "open_store",
+    "unload_ipython_extension",
+]
+
+_LAZY = {"Store": "nbcheckpoint.store", "open_store": "nbcheckpoint.store"}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names that cost an import are imported when they are used."""
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'nbcheckpoint' has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext nbcheckpoint`"""
+    from nbcheckpoint.notebook.magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext nbcheckpoint`"""
+    from nbcheckpoint.notebook.magics import unload
+
+    unload(shell)
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "nbcheckpoint"}]
+
+
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    from nbcheckpoint.server.app import NbcheckpointApp
+
+    return [{"module": "nbcheckpoint.server.app", "app": NbcheckpointApp}]

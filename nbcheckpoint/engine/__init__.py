@@ -1,0 +1,1 @@
+"""Decides what is restored and what runs. Knows no Jupyter."""

@@ -1,0 +1,1 @@
+"""The notebook side: everything that knows IPython."""

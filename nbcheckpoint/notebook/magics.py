@@ -1,0 +1,55 @@
+"""Loading into IPython: the two hooks, and ordinary magics for help and the words of the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbcheckpoint.fingerprint import rng
+from nbcheckpoint.notebook import options
+from nbcheckpoint.notebook.cells import CellCheckpointer
+from nbcheckpoint.notebook.line import show
+
+_loaded: dict[int, CellCheckpointer] = {}
+
+
+def load(shell: Any) -> CellCheckpointer:
+    """Hook into a shell. Loading twice is loading once."""
+    known = _loaded.get(id(shell))
+    if known is not None:
+        return known
+    rng.watch()
+    checkpointer = CellCheckpointer(shell)
+    shell.input_transformer_manager.cleanup_transforms.insert(0, options.mark_cell)
+    shell.ast_transformers.append(checkpointer)
+    shell.events.register("pre_run_cell", checkpointer.pre_run_cell)
+    shell.events.register("post_run_cell", checkpointer.post_run_cell)
+    shell.register_magic_function(_checkpointed_magic(shell), "cell", "checkpointed")
+    _loaded[id(shell)] = checkpointer
+    return checkpointer
+
+
+def unload(shell: Any) -> None:
+    """Take everything back out."""
+    checkpointer = _loaded.pop(id(shell), None)
+    if checkpointer is None:
+        return
+    shell.input_transformer_manager.cleanup_transforms.remove(options.mark_cell)
+    if checkpointer in shell.ast_transformers:
+        shell.ast_transformers.remove(checkpointer)
+    shell.events.unregister("pre_run_cell", checkpointer.pre_run_cell)
+    shell.events.unregister("post_run_cell", checkpointer.post_run_cell)
+    checkpointer.session.close()
+
+
+def _checkpointed_magic(shell: Any) -> Any:
+    def checkpointed(text: str, cell: str) -> None:
+        """Reached only when another cell magic stands directly below this one."""
+        show(
+            shell,
+            "note",
+            "not checkpointed: another cell magic stands below %%checkpointed; put %%checkpointed below it",
+        )
+        shell.run_cell(cell)
+
+    checkpointed.__doc__ = options.parser().format_help()
+    return checkpointed

@@ -1,0 +1,166 @@
+"""What a cell shows: recorded while it passes by, replayed on restore.
+
+Nothing is held back: the user sees every output live. Recording taps the three ways out of a cell (the streams,
+`display`, and the result of the last expression) for as long as it runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import Any
+
+MAX_TEXT = 1 << 20
+"""Stream text kept per cell. More is cut with a note: nobody reads a megabyte again."""
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+class Recorder:
+    """Records from construction until `stop`."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._outputs: list[dict[str, Any]] = []
+        self._room = MAX_TEXT
+        self._undo: list[Any] = []
+        self._clear = False
+        self._muted = False
+        self._tap_stream("stdout")
+        self._tap_stream("stderr")
+        self._tap(shell.display_pub, "publish", self._on_display)
+        self._tap(shell.display_pub, "clear_output", self._on_clear)
+        self._tap(shell.displayhook, "write_format_data", self._on_result)
+        # In a terminal these write to stdout what is recorded as a result already.
+        self._tap(shell.displayhook, "write_output_prompt", lambda: None)
+        self._tap(shell.displayhook, "finish_displayhook", lambda: None)
+
+    def stop(self) -> list[dict[str, Any]]:
+        """Stop recording: what was shown, in order, progress bars collapsed to their last state."""
+        while self._undo:
+            self._undo.pop()()
+        for output in self._outputs:
+            if output["output_type"] == "stream":
+                output["text"] = collapse(output["text"])
+        return self._outputs
+
+    @property
+    def live(self) -> bool:
+        """Did the cell show something that lives in the kernel and cannot be replayed?"""
+        return any(WIDGET in output.get("data", {}) for output in self._outputs)
+
+    def _tap(self, owner: Any, name: str, note: Any) -> None:
+        original = getattr(owner, name)
+
+        def tapped(*args: Any, **kwargs: Any) -> Any:
+            note(*args, **kwargs)
+            before, self._muted = self._muted, True
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._muted = before
+
+        had = name in vars(owner)
+        setattr(owner, name, tapped)
+        self._undo.append(lambda: setattr(owner, name, original) if had else delattr(owner, name))
+
+    def _tap_stream(self, name: str) -> None:
+        stream = getattr(sys, name)
+        try:
+            self._tap(stream, "write", lambda text, *_: self._on_text(name, text))
+        except (AttributeError, TypeError):
+            # A terminal's stream takes no attributes: stand in front of it instead.
+            setattr(sys, name, _Tee(stream, lambda text: self._on_text(name, text)))
+            self._undo.append(lambda: setattr(sys, name, stream))
+
+    def _add(self, output: dict[str, Any]) -> None:
+        if self._clear:
+            self._outputs.clear()
+            self._room = MAX_TEXT
+            self._clear = False
+        self._outputs.append(output)
+
+    def _on_text(self, name: str, text: Any) -> None:
+        if not isinstance(text, str) or not text or self._room < 0 or self._muted:
+            return
+        self._room -= len(text)
+        if self._room < 0:
+            text = text[: self._room] + "\n… (more was printed than is kept)\n"
+        last = self._outputs[-1] if self._outputs and not self._clear else {}
+        if last.get("output_type") == "stream" and last["name"] == name:
+            last["text"] += text
+        else:
+            self._add({"output_type": "stream", "name": name, "text": text})
+
+    def _on_display(self, data: Any, metadata: Any = None, **kwargs: Any) -> None:
+        transient = kwargs.get("transient") or {}
+        output = {
+            "output_type": "display_data",
+            "data": _printable(data),
+            "metadata": metadata or {},
+            "display_id": transient.get("display_id", ""),
+        }
+        if kwargs.get("update"):
+            for earlier in self._outputs:
+                if earlier.get("display_id") and earlier["display_id"] == output["display_id"]:
+                    earlier.update(data=output["data"], metadata=output["metadata"])
+            return
+        self._add(output)
+
+    def _on_result(self, format_dict: Any, md_dict: Any = None) -> None:
+        self._add({"output_type": "execute_result", "data": _printable(format_dict), "metadata": md_dict or {}})
+
+    def _on_clear(self, wait: bool = False) -> None:
+        if wait:
+            self._clear = True  # cleared when the next output comes
+        else:
+            self._outputs.clear()
+            self._room = MAX_TEXT
+
+
+class _Tee:
+    def __init__(self, stream: Any, note: Any) -> None:
+        self._stream = stream
+        self._note = note
+
+    def write(self, text: str) -> Any:
+        self._note(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def collapse(text: str) -> str:
+    """Each line as it stood at last: what a carriage return overwrote is gone."""
+    if "\r" not in text:
+        return text
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+def replay(shell: Any, outputs: list[dict[str, Any]]) -> None:
+    """Show recorded outputs again, the way they came."""
+    for output in outputs:
+        kind = output["output_type"]
+        if kind == "stream":
+            stream = sys.stderr if output["name"] == "stderr" else sys.stdout
+            stream.write(output["text"])
+            stream.flush()
+        elif kind == "display_data":
+            transient = {"display_id": output["display_id"]} if output.get("display_id") else {}
+            shell.display_pub.publish(output["data"], output["metadata"], transient=transient)
+        elif kind == "execute_result":
+            hook = shell.displayhook
+            hook.start_displayhook()
+            hook.write_output_prompt()
+            hook.write_format_data(output["data"], output["metadata"])
+            hook.finish_displayhook()
+
+
+def _printable(data: Any) -> dict[str, Any]:
+    """A mime bundle as JSON can say it: images as base64, as notebooks have them."""
+    return {
+        mime: base64.b64encode(value).decode() if isinstance(value, bytes) else value
+        for mime, value in dict(data).items()
+    }

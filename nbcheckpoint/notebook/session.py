@@ -1,0 +1,119 @@
+"""This kernel's part of the notebook's run: which store, which run, which steps.
+
+A run spans kernels. The next kernel of a notebook whose last one died goes on with the same run; after a kernel
+that was shut down on purpose a new run begins. Nothing is opened before it is needed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import platform
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from nbcheckpoint.config import store_location
+from nbcheckpoint.errors import Error
+from nbcheckpoint.model import Run, Step, StepStatus, utc_now
+from nbcheckpoint.store import Store, open_store
+from nbcheckpoint.store.liveness import this_process
+
+
+class Session:
+    """One kernel working on one run."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._store: Store | None = None
+        self._run: Run | None = None
+        self._next = 0
+        self._pid = os.getpid()
+        atexit.register(self.close)
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            self._store = open_store(store_location(start=self.notebook.parent))
+        return self._store
+
+    @property
+    def notebook(self) -> Path:
+        """The notebook's path as far as the front end told it; plain IPython has none."""
+        told = self._namespace.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME") or "ipython"
+        return Path.cwd() / str(told)
+
+    @property
+    def workflow(self) -> str:
+        """The notebook's name among the runs: its path from the folder the store is in."""
+        parent = Path(self.store.url.removeprefix("file://")).parent
+        try:
+            return self.notebook.relative_to(parent).as_posix()
+        except ValueError:
+            return self.notebook.name
+
+    @property
+    def run(self) -> Run:
+        if self._run is None:
+            self._run = self._continue() or self.store.begin_run(self.workflow, meta=_environment())
+            self._next = len(self.store.steps(self._run.id))
+        return self._run
+
+    def _continue(self) -> Run | None:
+        latest = self.store.runs(workflow=self.workflow, limit=1)
+        if not latest or latest[0].status != "interrupted":
+            return None
+        run = latest[0]
+        return self.store.update_run(
+            run.id, owner=this_process(), status="running", sessions=run.sessions + 1
+        )
+
+    def begin_step(self, name: str, cell: str) -> Step:
+        """Say what is about to run. Survives the death of this kernel."""
+        step = Step(
+            run=self.run.id,
+            address=f"{self._next:06d}",
+            name=name,
+            status="running",
+            started=utc_now(),
+            cell=cell,
+        )
+        self._next += 1
+        self.store.put_step(step)
+        return step
+
+    def end_step(self, step: Step, status: StepStatus, *, spared: float = 0.0, **fields: Any) -> None:
+        """Say how it ended, and count it in the run."""
+        from msgspec.structs import replace
+
+        done = replace(step, status=status, **fields)
+        self.store.put_step(done)
+        run = self.store.run(step.run)
+        counts = Counter(run.steps)
+        counts[status] += 1
+        computed = 0.0 if status == "restored" else done.seconds
+        self.store.update_run(
+            step.run,
+            steps=dict(counts),
+            bytes=run.bytes + done.bytes,
+            computed_seconds=run.computed_seconds + computed,
+            spared_seconds=run.spared_seconds + spared,
+        )
+
+    def close(self) -> None:
+        """The kernel ends on purpose: the run is complete, unless its last cell failed."""
+        if self._store is None or os.getpid() != self._pid:
+            return
+        store, self._store = self._store, None
+        try:
+            if self._run is not None:
+                store.update_run(self._run.id, status="completed", owner=None, durable=True)
+            store.close()
+        except Error:
+            pass  # at exit there is nobody left to tell; the run will be found interrupted
+        self._run = None
+
+
+def _environment() -> dict[str, Any]:
+    return {"python": platform.python_version(), "host": platform.node()}
+

@@ -1,0 +1,64 @@
+"""What a person does in JupyterLab and Notebook 7, by the words they see."""
+
+from __future__ import annotations
+
+import re
+from uuid import uuid4
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import Jupyter
+
+expect.set_options(timeout=45_000)
+
+
+def open_in_lab(page: Page, server: Jupyter, path: str = "") -> None:
+    """Open a notebook (or nothing) in a workspace nobody has used."""
+    where = f"lab/workspaces/{uuid4().hex[:8]}" + (f"/tree/{path}" if path else "")
+    page.goto(server.address(where, reset=""))
+    expect(page.locator("#jp-left-stack, #jp-main-dock-panel").first).to_be_attached()
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+    if path:
+        wait_until_idle(page)
+
+
+def wait_until_idle(page: Page) -> None:
+    expect(
+        page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook-ExecutionIndicator").first
+    ).to_have_attribute("data-status", "idle")
+
+
+def choose(page: Page, menu: str, entry: str) -> None:
+    """Choose an entry of a menu of the menu bar."""
+    page.locator(".lm-MenuBar-item", has_text=re.compile(f"^{menu}$")).click()
+    page.locator(".lm-Menu-item", has_text=re.compile(f"^{re.escape(entry)}")).first.click()
+
+
+def run_all(page: Page) -> None:
+    choose(page, "Run", "Run All Cells")
+
+
+def restart_kernel(page: Page) -> None:
+    choose(page, "Kernel", "Restart Kernel…")
+    page.locator(".jp-Dialog button", has_text="Restart").click()
+    expect(page.locator(".jp-Dialog")).to_have_count(0)
+    wait_until_idle(page)
+
+
+def sidebar(page: Page) -> Locator:
+    """The panel, opened by its tab if need be."""
+    panel = page.locator("#nbcheckpoint-sidebar")
+    if not panel.is_visible():
+        page.locator(
+            ".jp-SideBar .lm-TabBar-tab[title='Checkpoints'], [data-id='nbcheckpoint-sidebar']"
+        ).first.click()
+    expect(panel).to_be_visible()
+    return panel
+
+
+def cell(page: Page, index: int) -> Locator:
+    return page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell").nth(index)
+
+
+def section(panel: Locator, label: str) -> Locator:
+    return panel.get_by_role("group", name=label, exact=True)

@@ -1,0 +1,32 @@
+"""Notebook 7 takes the same extension: the panel, the commands and the badge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Jupyter
+from tests.browser.pages import cell, choose, run_all, section
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+
+def test_the_panel_and_the_badge_are_there(
+    page: Page, start_jupyter: Callable[..., Jupyter], folder: str
+) -> None:
+    server = start_jupyter("notebook")
+    path = server.write_notebook(
+        f"{folder}/slow.ipynb", "%load_ext nbcheckpoint", "%%checkpointed\nanswer = 6 * 7\nprint(answer)"
+    )
+    page.goto(server.address(f"notebooks/{path}"))
+    run_all(page)
+    expect(cell(page, 1).locator(".jp-OutputArea")).to_contain_text("computed")
+    expect(cell(page, 1)).to_have_class(re.compile("nbc-mod-computed"))
+    choose(page, "View", "Left Sidebar")
+    page.locator(".lm-Menu-item", has_text="Show Checkpoints").click()
+    panel = page.locator("#nbcheckpoint-sidebar")
+    expect(panel).to_be_visible()
+    expect(section(panel, "This notebook").locator(".nbc-Run")).to_contain_text("slow.ipynb")

@@ -1,0 +1,27 @@
+"""Fixtures for everything: nothing a test does may touch the user's own key, store or configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernels import Kernel
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(home / "jupyter"))
+    monkeypatch.setenv("IPYTHONDIR", str(home / "ipython"))
+    monkeypatch.delenv("NBCHECKPOINT_STORE", raising=False)
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Iterator[Kernel]:
+    """A kernel with the extension loaded, in an empty folder."""
+    with Kernel(tmp_path) as kernel:
+        kernel.run("%load_ext nbcheckpoint")
+        yield kernel

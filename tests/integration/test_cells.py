@@ -1,0 +1,258 @@
+"""`%%checkpointed` in a real kernel that is killed, restarted and asked again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.kernels import Cell, Kernel
+
+pytestmark = pytest.mark.slow
+
+LOAD = "%load_ext nbcheckpoint"
+
+
+def again(kernel: Kernel, *cells: str) -> Cell:
+    """A new kernel, the same cells: what the last one shows."""
+    kernel.kill()
+    kernel.start()
+    kernel.run(LOAD)
+    for cell in cells[:-1]:
+        kernel.run(cell)
+    return kernel.run(cells[-1])
+
+
+def test_a_killed_kernel_gives_its_values_and_outputs_back(kernel: Kernel) -> None:
+    cell = "%%checkpointed\nprint('working')\nx = sum(range(1000))\ny = {'a': [x]}\nx"
+    first = kernel.run(cell)
+    assert first.status == "computed"
+    assert "saved x, y" in first.line
+    second = again(kernel, cell)
+    assert second.status == "restored"
+    assert second.stdout == first.stdout == "working\n"
+    assert second.result == first.result == "499500"
+    assert kernel.run("x, y").result == "(499500, {'a': [499500]})"
+
+
+def test_outputs_come_back_in_order_and_of_every_kind(kernel: Kernel) -> None:
+    cell = (
+        "%%checkpointed\nimport sys\nfrom IPython.display import HTML, display\n"
+        "print('one')\ndisplay(HTML('<b>two</b>'))\nprint('three', file=sys.stderr)\n"
+        "for i in range(3): print(f'\\r{i}', end='')\n4"
+    )
+    first = kernel.run(cell)
+    second = again(kernel, cell)
+    assert second.status == "restored"
+    assert second.displays[0]["data"]["text/html"] == first.displays[0]["data"]["text/html"] == "<b>two</b>"
+    assert second.stdout == "one\n2"  # the progress as it stood at last
+    assert second.stderr == first.stderr == "three\n"
+    assert second.result == "4"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("k = 3", "k = 4", id="a global"),
+        pytest.param("k = [1, 2]", "k = [1, 3]", id="a value inside a container"),
+        pytest.param("def f(): return 1\nk = f", "def f(): return 2\nk = f", id="a function passed as a value"),
+        pytest.param("k = 3\nh = lambda: 1", "k = 3\nh = lambda: 2", id="a lambda"),
+        pytest.param("def h(n=1): return n", "def h(n=2): return n", id="a default argument"),
+        pytest.param(
+            "def g(): return 1\ndef h(): return g()", "def g(): return 2\ndef h(): return g()", id="a helper's helper"
+        ),
+        pytest.param("c = 1\ndef h(): return c", "c = 2\ndef h(): return c", id="a global read by a helper"),
+        pytest.param(
+            "def make(n):\n    def inner(): return n\n    return inner\nh = make(1)",
+            "def make(n):\n    def inner(): return n\n    return inner\nh = make(2)",
+            id="a closure",
+        ),
+        pytest.param(
+            "class A:\n    def m(self): return 1\nh = A().m",
+            "class A:\n    def m(self): return 2\nh = A().m",
+            id="a method",
+        ),
+        pytest.param(
+            "class A:\n    z = 1\n    def __call__(self): return self.z\nh = A()",
+            "class A:\n    z = 2\n    def __call__(self): return self.z\nh = A()",
+            id="a class attribute",
+        ),
+        pytest.param(
+            "import functools\nh = functools.partial(max, 1, 0)",
+            "import functools\nh = functools.partial(max, 2, 0)",
+            id="a partial",
+        ),
+        pytest.param(
+            "x = [0]\nk = [x, x]", "x = [0]\nk = [x, [0]]", id="which of two equal lists are one"
+        ),
+        pytest.param("import random\nrandom.seed(1)", "import random\nrandom.seed(2)", id="a seed"),
+    ],
+)
+def test_what_changed_is_noticed(kernel: Kernel, before: str, after: str) -> None:
+    defaults = "import random\nk = 0\nh = lambda: 0\n"
+    cell = "%%checkpointed\nresult = (repr(k) if not callable(k) else k(), h(), random.random())"
+    kernel.run(defaults + before)
+    assert kernel.run(cell).status == "computed"
+    kernel.run(defaults + after)
+    changed = kernel.run(cell)
+    assert changed.status == "computed", changed.line
+    kernel.run(defaults + before)
+    if "seed" not in before:
+        assert kernel.run(cell).status == "restored", "going back to what it was is a hit again"
+
+
+def test_code_is_compared_not_layout(kernel: Kernel) -> None:
+    kernel.run("%%checkpointed\nx = 1 + 2")
+    assert kernel.run("%%checkpointed\n# a comment\nx = (1 +\n     2)").status == "restored"
+    assert kernel.run("%%checkpointed\nx = 1 + 3").status == "computed"
+    assert kernel.run("x").result == "4"
+
+
+def test_a_changed_file_is_noticed(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "data.txt").write_text("one")
+    cell = "%%checkpointed\ntext = open('data.txt').read()"
+    kernel.run(cell)
+    assert kernel.run(cell).status == "restored"
+    (tmp_path / "data.txt").write_text("two")
+    changed = kernel.run(cell)
+    assert "file data.txt changed" in changed.line
+    assert kernel.run("text").result == "'two'"
+
+
+def test_a_file_it_wrote_must_still_be_there(kernel: Kernel, tmp_path: Path) -> None:
+    cell = "%%checkpointed\n_ = open('out.txt', 'w').write('made')\ndone = True"
+    kernel.run(cell)
+    assert kernel.run(cell).status == "restored"
+    (tmp_path / "out.txt").unlink()
+    assert "the file it wrote is gone: out.txt" in kernel.run(cell).line
+    assert (tmp_path / "out.txt").read_text() == "made"
+
+
+def test_random_numbers_go_on_as_if_nothing_had_happened(kernel: Kernel) -> None:
+    cells = ["import random\nrandom.seed(7)", "%%checkpointed\na = [random.random() for _ in range(3)]"]
+    for cell in cells:
+        kernel.run(cell)
+    expected = kernel.run("a, random.random()").result
+    assert again(kernel, *cells).status == "restored"
+    assert kernel.run("a, random.random()").result == expected
+
+
+def test_an_unseeded_draw_is_restored_and_a_seed_undoes_that(kernel: Kernel) -> None:
+    cells = ["import random", "%%checkpointed\na = random.random()"]
+    kernel.run(cells[0])
+    kernel.run(cells[1])
+    drawn = kernel.run("a").result
+    assert again(kernel, *cells).status == "restored"
+    assert kernel.run("a").result == drawn
+    kernel.run("random.seed(1)")
+    assert "random numbers differs" in kernel.run(cells[1]).line
+
+
+def test_what_is_changed_in_place_comes_back_changed(kernel: Kernel) -> None:
+    cells = ["x = [1]\nalias = x", "%%checkpointed\nx.append(2)"]
+    for cell in cells:
+        kernel.run(cell)
+    assert again(kernel, *cells).status == "restored"
+    assert kernel.run("x, alias, alias is x").result == "([1, 2], [1, 2], True)"
+
+
+def test_an_alias_that_was_not_there_before_stops_a_restore(kernel: Kernel) -> None:
+    kernel.run("x = [1]")
+    kernel.run("%%checkpointed\nx.append(2)")
+    kernel.run("x = [1]\nlater = x")
+    assert "later now shares data" in kernel.run("%%checkpointed\nx.append(2)").line
+    assert kernel.run("later").result == "[1, 2]"
+
+
+def test_deleted_names_stay_deleted(kernel: Kernel) -> None:
+    cells = ["x = 1", "%%checkpointed\ny = x + 1\ndel x"]
+    for cell in cells:
+        kernel.run(cell)
+    assert again(kernel, *cells).status == "restored"
+    assert kernel.run("'x' in globals(), y").result == "(False, 2)"
+
+
+def test_classes_and_functions_are_the_live_ones(kernel: Kernel) -> None:
+    cells = [
+        "%%checkpointed\nimport math\nscale = 2\n"
+        "class Point:\n    def __init__(self, x): self.x = x\n    def scaled(self): return self.x * scale\n"
+        "def root(p): return math.sqrt(p.x)\n"
+        "p = Point(16)\nf = lambda v: v * scale",
+    ]
+    kernel.run(cells[0])
+    assert again(kernel, *cells).status == "restored"
+    kernel.run("scale = 10")
+    assert kernel.run("isinstance(p, Point), p.scaled(), root(p), f(1)").result == "(True, 160, 4.0, 10)"
+
+
+def test_one_bad_value_costs_only_itself_and_is_named(kernel: Kernel) -> None:
+    kernel.run("import threading")
+    cell = "%%checkpointed\ngood = 1\nbad = {'deep': [threading.Lock()]}"
+    shown = kernel.run(cell)
+    assert "saved good" in shown.line
+    assert "not saved: bad (_thread.lock at bad['deep'][0]: cannot be pickled)" in shown.line
+    assert "bad could not be saved" in kernel.run(cell).line
+
+
+def test_await_magics_and_syntax_errors_behave_as_without_us(kernel: Kernel) -> None:
+    awaited = "%%checkpointed\nimport asyncio\nawait asyncio.sleep(0)\nx = await asyncio.sleep(0, 5)\nx"
+    assert kernel.run(awaited).result == "5"
+    assert kernel.run(awaited).status == "restored"
+    assert kernel.run("%%checkpointed\n%matplotlib --list\nz = 1").status == "computed"
+    timed = kernel.run("%%time\n%%checkpointed\nw = 1")
+    assert "CPU times" in timed.stdout
+    assert timed.status in ("computed", "restored")
+    assert kernel.run("%%checkpointed\nx = = 1", fails=True).error == "SyntaxError"
+    failed = kernel.run("%%checkpointed\na = 1\n\nraise ValueError('no')", fails=True)
+    assert failed.error == "ValueError"
+    assert "line 4" in "\n".join(failed.traceback).replace(", line", " line").replace(":4", " line 4")
+
+
+def test_a_failed_cell_is_never_a_hit(kernel: Kernel) -> None:
+    cell = "%%checkpointed\nx = 1\nif fail: raise ValueError\n"
+    kernel.run("fail = True")
+    kernel.run(cell, fails=True)
+    assert kernel.run(cell, fails=True).error == "ValueError"
+
+
+def test_the_namespace_stays_clean(kernel: Kernel) -> None:
+    names = "sorted(n for n in globals() if 'nbc' in n.lower() or 'checkp' in n.lower()), type(globals())"
+    kernel.run("%%checkpointed\nx = 1")
+    assert kernel.run(names).result == "([], dict)"
+
+
+def test_a_wrong_option_says_so_and_the_cell_runs(kernel: Kernel) -> None:
+    shown = kernel.run("%%checkpointed --frobnicate\nx = 5\nx")
+    assert shown.result == "5"
+    assert "--frobnicate" in shown.line
+
+
+def test_a_store_that_cannot_be_opened_does_not_stop_the_cell(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with Kernel(tmp_path, env={"NBCHECKPOINT_STORE": str(tmp_path / "file" / "store")}) as kernel:
+        kernel.run(LOAD)
+        shown = kernel.run("%%checkpointed\nx = 5\nx")
+    assert shown.result == "5"
+    assert "not checkpointed" in shown.line
+
+
+def test_options(kernel: Kernel) -> None:
+    kernel.run("n = 1\nm = 1")
+    kernel.run("%%checkpointed --ignore n --save a\na = n\nb = 2")
+    kernel.run("n = 2\ndel b")
+    assert kernel.run("%%checkpointed --ignore n --save a\na = n\nb = 2").status == "restored"
+    assert kernel.run("a, 'b' in globals()").result == "(1, False)"
+    kernel.run("%%checkpointed --depends m\nc = 1")
+    kernel.run("m = 2")
+    assert "input m changed" in kernel.run("%%checkpointed --depends m\nc = 1").line
+    assert kernel.run("%%checkpointed --force --depends m\nc = 1").status == "computed"
+    assert kernel.run("%%checkpointed --quiet --depends m\nc = 1").line == ""
+
+
+def test_definitions_that_need_the_cells_own_values_are_not_split_off(kernel: Kernel) -> None:
+    cell = "%%checkpointed\nx = base + 1\ndef f(a=x): return a"
+    kernel.run("base = 1")
+    assert "put them into two cells" in kernel.run(cell).line
+    kernel.run("base = 5")
+    kernel.run(cell)
+    assert kernel.run("f()").result == "6"
