@@ -1,0 +1,80 @@
+# Two commands on a fresh machine (python3 with venv, Node 20, make): `make demo` and `make test`.
+# Each sets up what it needs by itself, in .venv and labextension/node_modules.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(abspath $(VENV)/bin)
+export PATH := $(BIN):$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo lab test test-fast lint types unit ts browser notebooks torture bench chromium format clean
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+$(VENV)/pip.stamp:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	touch $@
+
+$(VENV)/run.stamp: $(VENV)/pip.stamp pyproject.toml labextension/package-lock.json
+	@echo "Setting up (about two minutes the first time) ..."
+	$(BIN)/pip install --quiet --editable ".[run]"
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml labextension/package-lock.json
+	$(BIN)/pip install --quiet --editable ".[dev]"
+	$(BIN)/jupyter-builder develop . --overwrite
+	touch $@ $(VENV)/run.stamp
+
+demo: $(VENV)/run.stamp ## kill a notebook's kernel half-way, run it again, see that nothing was lost
+	@$(BIN)/nbcheckpoint demo
+
+lab: $(VENV)/dev.stamp ## open JupyterLab on the tutorial notebook, with the sidebar
+	$(BIN)/jupyter lab notebooks/01_quickstart.ipynb
+
+test: $(VENV)/dev.stamp chromium lint types ts unit notebooks browser ## everything
+	@echo "All of it passed."
+
+test-fast: $(VENV)/dev.stamp lint types ## what takes seconds
+	$(BIN)/python -m pytest -q -m "not slow and not browser"
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/dev.stamp
+	$(BIN)/mypy
+
+unit: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -q -m "not browser"
+
+notebooks: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -q tests/notebooks/run_nbval.py
+
+ts: $(VENV)/dev.stamp
+	cd labextension && npm run lint && npm test
+
+browser: $(VENV)/dev.stamp chromium
+	$(BIN)/python -m pytest -q -m browser tests/browser
+
+chromium:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
+	  else echo "Chromium is needed for the browser tests: install it and try again."; exit 1; fi; }
+
+torture: $(VENV)/dev.stamp ## the store's faults: kills, power cuts, bit flips, full disks (FULL=1 for the full counts)
+	$(BIN)/python benchmarks/torture.py $(if $(FULL),--full)
+
+bench: $(VENV)/dev.stamp ## the store against its peers, as ratios within one run
+	$(BIN)/python benchmarks/store.py
+
+format: $(VENV)/dev.stamp ## make the linters happy
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	cd labextension && npm run lint:fix
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) labextension/node_modules labextension/lib nbcheckpoint/labextension nbcheckpoint/_version.py dist build
