@@ -25,7 +25,22 @@ from blake3 import blake3
 from nbcheckpoint.backend.base import ABSENT, Backend, Entry, Versioned
 from nbcheckpoint.errors import Conflict, NotFound, StoreError
 
-KEYS = ("a", "a/", "a/1", "a/10", "a/2", "a%", "a_", "aa", "b", "é", "ﬀ", "\U0001f600", "\ud7ff", "\U0010ffff")
+KEYS = (
+    "a",
+    "a/",
+    "a/1",
+    "a/10",
+    "a/2",
+    "a%",
+    "a_",
+    "aa",
+    "b",
+    "é",
+    "ﬀ",
+    "\U0001f600",
+    "\ud7ff",
+    "\U0010ffff",
+)
 """Keys whose order and prefixes are easily got wrong: by collation, by LIKE patterns, by UTF-16."""
 
 SIZES = (0, 1, 255, 4096, 16_384, 16_385, 65_535, 65_536, 200_001, 1 << 20)
@@ -231,7 +246,9 @@ class BackendContract:
         with pytest.raises(NotFound):
             backend.map_chunks([name], 5)
 
-    @pytest.mark.parametrize("name", ["", "x", "../" * 20 + "ab", "A" * 64, "0" * 63, "0" * 65, "0" * 64 + "\n"])
+    @pytest.mark.parametrize(
+        "name", ["", "x", "../" * 20 + "ab", "A" * 64, "0" * 63, "0" * 65, "0" * 64 + "\n"]
+    )
     def test_what_is_no_digest_is_no_chunk(self, backend: Backend, name: str) -> None:
         for call in (
             lambda: backend.put_chunk(name, b""),
@@ -286,7 +303,9 @@ class BackendContract:
     # Mapping.
 
     def test_mapped_chunks_stand_behind_one_another(self, backend: Backend) -> None:
-        chunks = [chunk(seed, size) for seed, size in enumerate((65_536, 1 << 20, 4096, 70_000, 3, 1 << 17, 9))]
+        chunks = [
+            chunk(seed, size) for seed, size in enumerate((65_536, 1 << 20, 4096, 70_000, 3, 1 << 17, 9))
+        ]
         for name, data in chunks:
             backend.put_chunk(name, data)
         whole = b"".join(data for _, data in chunks)

@@ -2,7 +2,8 @@
 
 Theory of operation. diskcache is SQLite plus files. As it comes it evicts silently, never fsyncs its files,
 unpickles what it finds and hangs in forked children; here it gets one connection that we open, settings that
-keep everything, and a `Disk` that knows only text keys, bytes, and files of one strict shape.
+keep everything, and a `Disk` that knows only text keys, bytes, and files of one strict shape. FORMAT.md
+describes what is on the disk.
 
 - *Reading* goes through `disk_index.Reader`, a connection of our own.
 - *Writing a chunk* (`put_chunk`) puts bytes into a file nobody knows yet, and remembers it as staged.
@@ -12,10 +13,11 @@ keep everything, and a `Disk` that knows only text keys, bytes, and files of one
   durable one covers it, because the log is one sequence.
 - *Deleting* a chunk removes its row first; its file is unlinked after a durable commit, so that a power cut
   never leaves a row without its file.
-- *A miss* is believed only from an index known to be sound (`disk_witness`), because a flipped bit in it would
-  otherwise make finished work look "never computed".
+- *A miss* is believed, and a transaction built, only upon an index known to be sound (`disk_witness`): a flipped
+  bit in it would otherwise make finished work look "never computed".
 - *Waiting* for SQLite's lock is bounded and never done with our own locks held, so a fork, which takes them,
   is not held up either.
+- *A full disk*: a small file is kept in reserve, and given up so that a delete has room to be written.
 
 Savers in several threads may interleave. A durable put that finds a chunk of this process lost (the disk refused
 it, or another process pruned it in between) raises, once; whoever has a save open then has to start it anew.
@@ -23,6 +25,7 @@ it, or another process pruned it in between) raises, once; whoever has a save op
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sqlite3
@@ -30,33 +33,33 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import diskcache
-from blake3 import blake3
 
 from nbcheckpoint import errors
-from nbcheckpoint.backend import disk_files, disk_index
+from nbcheckpoint.backend import disk_fork, disk_index, disk_place
 from nbcheckpoint.backend.base import ABSENT, Entry, Versioned, check_chunk_name, check_key
+from nbcheckpoint.backend.disk_audit import Auditor
 from nbcheckpoint.backend.disk_chunks import Chunks
-from nbcheckpoint.backend.disk_files import ChunkFiles, Suspicious
-from nbcheckpoint.backend.disk_index import DB, Reader, translated
+from nbcheckpoint.backend.disk_files import ChunkFiles, Suspicious, fsync_path
+from nbcheckpoint.backend.disk_index import DB, translated
 from nbcheckpoint.backend.disk_rows import (
     CHUNK,
-    CHUNK_COLUMNS,
     RECORD,
+    SELECT_CHUNK,
     ChunkRow,
     Staged,
-    inline_bytes,
+    chunk_row,
     intact,
     new_version,
-    stage_inline,
 )
-from nbcheckpoint.backend.disk_witness import Testimony, Witness
-from nbcheckpoint.backend.mapping import Region
+from nbcheckpoint.backend.disk_stage import Stage
+from nbcheckpoint.backend.disk_upkeep import ASIDE, Upkeep
+from nbcheckpoint.backend.disk_witness import WITNESS, Soundness, Witness
 
 FORMAT: Final = 1
 """Version of the layout described in FORMAT.md."""
@@ -74,18 +77,13 @@ SETTINGS: Final[dict[str, Any]] = {
     "sqlite_mmap_size": 0,  # a damaged disk would be a SIGBUS instead of an error
     "sqlite_synchronous": 2,
 }
-"""diskcache keeps settings in the store, where any other opener can change them; they are forced when we open."""
+"""diskcache keeps settings in the store, where any other opener can change them; they are forced when we write."""
 
 ATTEMPT_SECONDS: Final = 0.1
 """How long one attempt waits for SQLite's lock while holding ours."""
 
 UNLINK_AT_ONCE: Final = 64
 """Deleted chunk files that may wait for the next durable commit."""
-
-LABELS: Final = {
-    ".gitignore": "*\n",
-    "CACHEDIR.TAG": "Signature: 8a477f597d28d172789f06886806bc55\n# Checkpoints of nbcheckpoint.\n",
-}
 
 T = TypeVar("T")
 
@@ -107,7 +105,9 @@ class TextAndBytes(diskcache.Disk):  # type: ignore[misc]  # diskcache has no ty
             raise errors.StoreDamaged("a key in the index is not text")
         return key
 
-    def store(self, value: object, read: bool, key: object = None) -> tuple[int, int, str | None, bytes | None]:
+    def store(
+        self, value: object, read: bool, key: object = None
+    ) -> tuple[int, int, str | None, bytes | None]:
         if isinstance(value, Staged):
             mode = diskcache.core.MODE_RAW if value.filename is None else diskcache.core.MODE_BINARY
             return value.size, mode, value.filename, value.value
@@ -147,6 +147,7 @@ class Index(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
         self.__dict__.update(SETTINGS)
         self._only = disk_index.connect(directory / DB, mode="rw", wait=ATTEMPT_SECONDS)
         self._durable: bool | None = None
+        self._doubtful = False
         for name in ("cache_size", "mmap_size"):
             self._only.execute(f"PRAGMA {name}={SETTINGS['sqlite_' + name]}")
 
@@ -154,18 +155,27 @@ class Index(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
     def _con(self) -> sqlite3.Connection:
         return self._only
 
+    def select(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self._only.execute(sql, values).fetchall()
+
     def durability(self, durable: bool) -> None:
         """Does a commit wait for the disk? FULL makes SQLite fsync its log at each commit, NORMAL does not."""
         if durable is not self._durable:
             self._only.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._durable = durable
+        if durable and self._doubtful:
+            self.checkpoint("FULL")
+            self._doubtful = False
 
-    def select(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self._only.execute(sql, values).fetchall()
+    def checkpoint(self, how: str) -> None:
+        """Bring the log into the database. Raises OperationalError if somebody is in the way."""
+        ((busy, frames, done),) = self.select(f"PRAGMA wal_checkpoint({how})")
+        if busy or frames != done:
+            raise sqlite3.OperationalError("database is locked")
 
     def count_up(self) -> int:
         """The number of this transaction."""
-        self._only.execute("UPDATE nbcheckpoint SET value = value + 1 WHERE name = 'sequence'")
+        self.select("UPDATE nbcheckpoint SET value = value + 1 WHERE name = 'sequence'")
         ((number,),) = self.select("SELECT value FROM nbcheckpoint WHERE name = 'sequence'")
         return int(number)
 
@@ -176,8 +186,13 @@ class Index(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
                 self._only.executemany("INSERT OR REPLACE INTO Settings VALUES (?, ?)", SETTINGS.items())
 
     def recover(self) -> None:
-        """After an error: SQLite may have left the transaction open, and diskcache forgot about it."""
+        """After an error: SQLite may have left the transaction open, and diskcache forgot about it.
+
+        Where an fsync of the log failed, the kernel may have dropped earlier commits from memory unwritten
+        and will not say so again. So before the next durable commit the log goes into the database.
+        """
         self._txn_id = None
+        self._doubtful = True
         if self._only.in_transaction:
             self._only.rollback()
 
@@ -188,6 +203,77 @@ class Index(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
         self._only.close()
 
 
+class Writer:
+    """Transactions, one at a time, through an index that is opened with the first of them."""
+
+    def __init__(self, directory: Path, wait: float, ready: Callable[[], None]) -> None:
+        """`ready` is called before and after each transaction, and raises if the store is not what it was."""
+        self._directory = directory
+        self._wait = wait
+        self._ready = ready
+        self._index: Index | None = None
+        self.lock = threading.RLock()
+
+    def commit(self, work: Callable[[Index], T], *, durable: bool) -> tuple[T, int]:
+        """What `work` returned, and the number of the transaction. Raises StoreLocked after `wait` seconds.
+
+        Waiting for other processes is done in short attempts, between which our lock is free for a fork.
+        """
+        deadline = time.monotonic() + self._wait
+        while True:
+            with self.lock:
+                try:
+                    return self._attempt(work, durable)
+                except errors.StoreLocked:
+                    if time.monotonic() >= deadline:
+                        raise
+
+    def _attempt(self, work: Callable[[Index], T], durable: bool) -> tuple[T, int]:
+        with translated(self._directory / DB):
+            self._ready()
+            index = self._index = self._index or self._open()
+            try:
+                index.durability(durable)
+                with index.transact():
+                    result, number = work(index), index.count_up()
+            except diskcache.Timeout as error:
+                # diskcache says Timeout whatever went wrong with BEGIN; what it was is the context.
+                index.recover()
+                raise error.__context__ or error from error
+            except errors.Error:
+                raise  # `work` said no, and the transaction was rolled back
+            except BaseException:
+                index.recover()
+                raise
+            self._ready()
+        return result, number
+
+    def _open(self) -> Index:
+        index = Index(self._directory)
+        index.force_settings()
+        disk_place.keep_reserve(self._directory)
+        return index
+
+    def forget(self) -> None:
+        """After a fork."""
+        self.lock = threading.RLock()
+        if self._index is not None:
+            self._index.forget()
+            self._index = None
+
+    def close(self) -> None:
+        """Bring the log into the database, as far as others let us, and let go."""
+        with self.lock:
+            index, self._index = self._index, None
+            if index is None:
+                return
+            try:
+                index.checkpoint("TRUNCATE")
+            except sqlite3.Error:
+                pass  # the log is as good a place
+            index.close()
+
+
 class DiskBackend:
     """The backend protocol on a diskcache directory. See the module's theory of operation."""
 
@@ -195,25 +281,40 @@ class DiskBackend:
         """Open the store in `directory`, creating it if need be. `wait`: seconds to wait for other writers."""
         self.directory: Final = Path(os.path.abspath(os.path.expanduser(directory)))
         self.url = str(self.directory)
-        self.wait = wait
-        self.warnings: list[str] = []
-        """What the user should know about the place: network file systems and the like."""
+        self.on_damage: Callable[[str, str], None] = _log_damage
+        """Called, in a background thread, with a chunk's name ("" for the index) and what is wrong with it."""
         self._db: Final = self.directory / DB
         self._closed = False
-        self._index: Index | None = None
-        self._lock = threading.RLock()
-        self._witness = Witness(self.directory)
-        fresh = self._ensure()
-        self._open_reader(fresh)
-        self._chunks = Chunks(self.directory, self._select, self._believe_miss)
-        _alive.add(self)
+        self._identity = (0, 0)
+        witness = Witness(self.directory)
+        witnessed = witness.sequence
+        with translated(self._db if self._db.exists() else self.directory.parent):
+            fresh = not self._db.exists() and _create(self.directory)
+            self._reader, live = disk_index.open_reader(self._db)
+            self._identity = _identity(self._db)
+        self.read_only = not (live and disk_place.is_writeable(self.directory))
+        self.warnings = disk_place.warnings_about(self.directory)
+        """What the user should know about the place, in whole sentences."""
+        self._soundness = Soundness(witness, self.verify_index)
+        self._soundness.opened(sequence=self._check_format(), witnessed=witnessed, fresh=fresh)
+        self._assemble(wait)
+        held = disk_index.holds.take(self._db) if live else None
+        self._let_go = weakref.finalize(self, _let_go, self._reader, self._writer, held)
+        self._let_go.atexit = False
+        disk_fork.register(self)
+
+    def _assemble(self, wait: float) -> None:
+        files = ChunkFiles(self.directory)
+        self._writer = Writer(self.directory, wait, self._check_there)
+        self._stage = Stage(self.directory, files)
+        self._chunks = Chunks(self.directory, files, self._stage, self._select, self._believe_miss)
+        self._auditor = Auditor(self._db, self._chunks.content, self._found_damage)
+        self._upkeep = Upkeep(self.directory, files, self._stage, self._chunks)
 
     @classmethod
     def from_url(cls, url: str) -> DiskBackend:
         """A plain path, or `file:` followed by one."""
-        if not url.startswith("file:"):
-            return cls(url)
-        return cls(unquote(urlsplit(url).path))
+        return cls(unquote(urlsplit(url).path) if url.startswith("file:") else url)
 
     # Records.
 
@@ -234,7 +335,10 @@ class DiskBackend:
             _compare(index, key, expect)
             index.set(RECORD + key, value, tag=version)
 
-        self._commit_all(work) if durable else self._commit(work, durable=False)
+        if durable:
+            self._commit_all(work)
+        else:
+            self._commit(work)
         return version
 
     def delete(self, key: str, *, expect: str | None = None) -> bool:
@@ -244,7 +348,7 @@ class DiskBackend:
             _compare(index, key, expect)
             return bool(index.delete(RECORD + key))
 
-        return self._commit(work, durable=False)
+        return self._making_room(lambda: self._commit(work))
 
     def scan(
         self, prefix: str = "", *, after: str = "", limit: int | None = None, reverse: bool = False
@@ -258,20 +362,31 @@ class DiskBackend:
     # Chunks.
 
     def put_chunk(self, name: str, data: bytes | memoryview) -> int:
+        check_chunk_name(name)
         self._check_writeable()
-        written = self._chunks.put(name, data)
-        if self._chunks.overfull:
+        if self._chunks.is_sound(name):
+            self._stage.touch(name)
+            return 0
+        view = memoryview(data)
+        view = view.cast("B") if view.nbytes else memoryview(b"")
+        with translated(self._db):
+            written = self._stage.add(name, view, replace=name in self._chunks.damaged)
+        self._chunks.damaged.discard(name)
+        if self._stage.overfull:
             self.sync()
         return written
 
     def has_chunk(self, name: str) -> bool:
+        check_chunk_name(name)
         return self._chunks.has(name)
 
     def read_chunk(self, name: str) -> bytes:
+        check_chunk_name(name)
         return self._chunks.read(name)
 
     def map_chunks(self, names: Sequence[str], size: int) -> memoryview:
         view, unread = self._chunks.map(names, size)
+        self._auditor.add(unread)
         return view
 
     def delete_chunk(self, name: str, *, min_age: float = 0.0) -> int:
@@ -279,24 +394,25 @@ class DiskBackend:
         check_chunk_name(name)
 
         def work(index: Index) -> ChunkRow | None:
-            sql = f"SELECT {CHUNK_COLUMNS} FROM Cache WHERE raw = 1 AND key = ?"
-            rows = [ChunkRow(*row) for row in index.select(sql, (CHUNK + name,))]
+            rows = [chunk_row(row) for row in index.select(SELECT_CHUNK, (CHUNK + name,))]
             if not rows or rows[0].age < min_age:
                 return None
             # Not Cache.delete: it would remove the file right away, before the row's absence is durable.
             index.select("DELETE FROM Cache WHERE raw = 1 AND key = ?", (CHUNK + name,))
             return rows[0]
 
-        with self._chunks.flushing:  # not while somebody is giving it a row
-            freed = self._chunks.unstage(name)
-            row = self._commit(work, durable=False)
+        with self._stage.flushing:  # not while somebody is giving it a row
+            freed = self._stage.drop(name) if not min_age else 0
+            row = self._making_room(lambda: self._commit(work))
         if row is None:
             return freed
-        if self._chunks.doom(row) >= UNLINK_AT_ONCE:
-            self.sync()
+        self._chunks.damaged.discard(name)
+        if row.filename is not None and self._stage.doom(row.filename) >= self._unlink_at_once:
+            self._making_room(self.sync)
         return freed + row.size
 
     def scan_chunks(self, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, int, float]]:
+        self._believe_miss()
         return ((row.name, row.size, row.age) for row in self._chunks.scan(after, limit))
 
     # Committing.
@@ -307,147 +423,183 @@ class DiskBackend:
     def _commit_all(self, work: Callable[[Index], T]) -> T:
         """A durable commit, together with every chunk staged before it."""
         self._check_writeable()
-        with self._chunks.flushing:
-            batch = self._chunks.prepare()
+        with self._stage.flushing:
+            with translated(self._db):
+                batch = self._stage.prepare()
 
             def everything(index: Index) -> T:
                 result = work(index)
-                self._chunks.insert(index, batch)
+                self._stage.insert(index, batch)
                 return result
 
             result = self._commit(everything, durable=True)
-            self._chunks.settle(batch)
+            self._stage.settle(batch)
             return result
 
-    def _commit(self, work: Callable[[Index], T], *, durable: bool) -> T:
-        """One transaction. Waits for other writers, but never with our lock held: a fork wants it too."""
+    def _commit(self, work: Callable[[Index], T], *, durable: bool = False) -> T:
         self._check_writeable()
-        deadline = time.monotonic() + self.wait
-        while True:
-            with self._lock:
-                try:
-                    return self._try_commit(work, durable)
-                except errors.StoreLocked:
-                    if time.monotonic() >= deadline:
-                        raise
-
-    def _try_commit(self, work: Callable[[Index], T], durable: bool) -> T:
-        with translated(self._db):
-            self._check_there()
-            index = self._index or self._open_index()
-            try:
-                index.durability(durable)
-                with index.transact():
-                    result = work(index)
-                    sequence = index.count_up()
-            except diskcache.Timeout as error:
-                # diskcache says Timeout whatever went wrong with BEGIN; what it was is the context.
-                raise error.__context__ or error from error
-            except BaseException:
-                index.recover()
-                raise
-            self._check_there()
-        self._vouch(sequence if durable else None)
+        self._soundness.require()
+        result, number = self._writer.commit(work, durable=durable)
+        self._soundness.vouch(number if durable else None)
         return result
 
-    def _open_index(self) -> Index:
-        index = Index(self.directory)
-        index.force_settings()
-        self._index = index
-        return index
+    _unlink_at_once = UNLINK_AT_ONCE
+
+    def _making_room(self, step: Callable[[], T]) -> T:
+        """A delete must work on a full disk too: give up the reserve, and free what is freed at once."""
+        try:
+            return step()
+        except errors.StoreFull:
+            if not disk_place.give_up_reserve(self.directory):
+                raise
+        self._unlink_at_once = 1
+        return step()
 
     # Being sure.
 
-    def _vouch(self, sequence: int | None) -> None:
-        """Tell the witness about a commit; about the files only if we know the index to be sound."""
-        self._sequence = max(self._sequence, sequence or 0)
-        self._witness.write(Testimony(self._sequence, self._witness.files() if self._sound else ""))
+    @property
+    def damaged(self) -> set[str]:
+        """Names of the chunks found damaged so far, by reading or in the background."""
+        return set(self._chunks.damaged)
+
+    @property
+    def damage(self) -> str:
+        """What is known to be wrong with the index; while this says something, no miss is believed."""
+        return self._soundness.damage
+
+    def acknowledge_damage(self) -> None:
+        """The user knows that something was lost: what is left is what there is."""
+        self._check_writeable()
+        self._soundness.acknowledge()
+
+    def verify_index(self) -> list[str]:
+        """Go through the whole index; returns what is wrong with it."""
+        try:
+            rows = self._select("PRAGMA integrity_check(10)")
+        except errors.StoreDamaged as error:
+            return [str(error)]
+        return [str(text) for (text,) in rows if text != "ok"]
+
+    def verify_chunks(self, *, repair: bool = False) -> Iterator[tuple[str, str]]:
+        """Read every chunk; gives (name, problem) for each missing or damaged one, and (file, "orphan").
+
+        `repair` removes the chunk from the index and moves its file to `quarantine/`.
+        """
+        for name, problem in self._upkeep.problems():
+            if repair:
+                self._commit(lambda index, name=name: self._upkeep.quarantine(name, index))  # type: ignore[misc]  # mypy: no default in a lambda's type
+                self._chunks.damaged.discard(name)
+            yield name, problem
+        for filename in self._upkeep.orphans(grace_seconds=0):
+            yield filename, "orphan"
+
+    def sweep(self, grace_seconds: float = 3600.0) -> int:
+        """Remove what dead processes left behind more than so long ago. Returns the bytes freed."""
+        self._check_writeable()
+        with translated(self._db):
+            orphans = self._upkeep.orphans(grace_seconds)
+            self.sync()  # whatever made them orphans is durable now
+            self._upkeep.remove_asides(grace_seconds)
+            freed = self._upkeep.remove(orphans, self._commit)
+        self._commit(lambda index: index.select("PRAGMA incremental_vacuum(10000)"))
+        return freed
+
+    def finish_audit(self, timeout: float | None = None) -> bool:
+        """Read now what was mapped unread. True when that is done; see `damaged` and `damage`."""
+        return self._auditor.finish(timeout)
 
     def _believe_miss(self) -> None:
         """Something is not in the index. Raises StoreDamaged unless the index can be trusted with that."""
-        if self.damage:
-            raise errors.StoreDamaged(self.damage)
-        if not self._sound:
-            problems = self._select("PRAGMA integrity_check(3)")
-            if problems != [("ok",)]:
-                raise errors.StoreDamaged(f"{self._db}: {problems[0][0]}")
-            self._sound = True
+        self._soundness.believe_miss()
+        if not self._soundness.checked:
+            self._auditor.add_index()
 
-    def acknowledge_damage(self) -> None:
-        """The user knows that commits were lost: what is left is what there is."""
-        self._witness.acknowledge()
-        self.damage = ""
+    def _found_damage(self, name: str, problem: str) -> None:
+        if not name:
+            self._soundness.refute(problem)
+        self.on_damage(name, problem)
 
-    # Opening and closing.
-
-    def _ensure(self) -> bool:
-        """Create the store unless it is there. True if it is new."""
-        if self._db.exists():
-            return False
-        with translated(self.directory.parent):
-            self.directory.mkdir(parents=True, exist_ok=True)
-            create(self.directory)
-        return True
-
-    def _open_reader(self, fresh: bool) -> None:
-        testimony = self._witness.read()
-        with translated(self._db):
-            self._reader = Reader(self._db)
-            disk_index.check_schema(self._reader.select("SELECT name, sql FROM sqlite_master"))
-            rows = dict(self._reader.select("SELECT name, value FROM nbcheckpoint"))
-            self._identity = disk_index.holds.take(self._db)
-        if rows.get("format") != FORMAT:
-            raise errors.StoreTooNew(f"{self.directory} has format {rows.get('format')}", version=FORMAT)
-        self._sequence = int(rows["sequence"])
-        self.read_only = not os.access(self.directory, os.W_OK)
-        self._sound = fresh or testimony.files == self._witness.files()
-        self.damage = self._witness.complaint()
-        if self._sequence < testimony.sequence:
-            self.damage = "lost"
-            self._witness.complain(self.damage)
+    # Reading, opening, closing.
 
     def _select(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        if self._closed:
-            raise errors.StoreError(f"{self.url} is closed", hint="open the store again")
+        self._check_open()
         with translated(self._db):
             self._check_there()
             return self._reader.select(sql, values)
 
-    def _check_there(self) -> None:
-        """Raises StoreGone when the index is not the file we opened: SQLite would go on in a deleted one."""
-        try:
-            status = os.stat(self._db)
-        except FileNotFoundError as error:
-            raise errors.StoreGone(f"{self.directory} is not there any more") from error
-        if (status.st_dev, status.st_ino) != self._identity:
-            raise errors.StoreGone(f"{self.directory} was replaced by another store")
+    def _check_format(self) -> int:
+        """Is it a store this version understands? Returns the number of its last transaction."""
+        with translated(self._db):
+            disk_index.check_schema(self._reader.select("SELECT name, sql FROM sqlite_master"))
+            rows = dict(self._reader.select("SELECT name, value FROM nbcheckpoint"))
+        version, sequence = rows.get("format"), rows.get("sequence")
+        if not isinstance(version, int) or not isinstance(sequence, int) or version < 1:
+            raise errors.StoreDamaged(f"{self._db} does not say which format it has")
+        if version > FORMAT:
+            raise errors.StoreTooNew(f"{self.directory} has format {version}", version=version)
+        return sequence
 
-    def _check_writeable(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise errors.StoreError(f"{self.url} is closed", hint="open the store again")
+
+    def _check_writeable(self) -> None:
+        self._check_open()
         if self.read_only:
             raise errors.StoreReadOnly(f"{self.directory} cannot be written")
 
-    def _forget(self) -> None:
-        """In a forked child: connections, locks and staged chunks are the parent's."""
-        self._lock = threading.RLock()
+    def _check_there(self) -> None:
+        """Raises StoreGone when the index is not the file we opened: SQLite would go on in a deleted one."""
+        if _identity(self._db) != self._identity:
+            raise errors.StoreGone(f"{self.directory} was replaced by another store")
+
+    def freeze(self) -> None:
+        self._auditor.freeze()
+        self._writer.lock.acquire()
+        self._reader.lock.acquire()
+
+    def thaw(self) -> None:
+        self._reader.lock.release()
+        self._writer.lock.release()
+        self._auditor.thaw()
+
+    def forget(self) -> None:
+        self._auditor.forget()
+        self._writer.forget()
         self._reader.forget()
-        self._chunks.forget()
-        if self._index is not None:
-            self._index.forget()
-            self._index = None
+        self._stage.forget()
 
     def close(self) -> None:
         if self._closed:
             return
+        try:
+            if not self.read_only:
+                self.sync()
+        finally:
+            self._closed = True
+            self._auditor.stop()
+            self._let_go()
         if not self.read_only:
-            self.sync()
-        self._closed = True
-        with self._lock:
-            self._reader.close()
-            if self._index is not None:
-                self._index.close()
-        disk_index.holds.drop(self._identity)
+            self._soundness.vouch(None)
+
+
+def _let_go(reader: disk_index.Reader, writer: Writer, held: tuple[int, int] | None) -> None:
+    reader.close()
+    writer.close()
+    if held is not None:
+        disk_index.holds.drop(held)  # last: it drops SQLite's locks as well
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError as error:
+        raise errors.StoreGone(f"{path.parent} is not there any more") from error
+    return status.st_dev, status.st_ino
+
+
+def _log_damage(name: str, problem: str) -> None:
+    logging.getLogger("nbcheckpoint").warning("%s", problem)
 
 
 def _checked(key: str, value: Any, version: Any) -> tuple[bytes, str]:
@@ -482,57 +634,31 @@ def _successor(prefix: str) -> str:
     return prefix[:-1] + chr(0xE000 if following == 0xD800 else following)
 
 
-def create(directory: Path) -> None:
-    """Build a store aside and give it its name in one step: nobody ever sees half of one."""
+def _create(directory: Path) -> bool:
+    """Build a store aside and give it its name in one step: nobody ever sees half of one. True if it is ours."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if (directory / WITNESS).exists():
+        raise errors.StoreDamaged(f"{directory} is a store whose index ({DB}) is missing")
     os.chmod(directory, 0o700)
-    aside = Path(tempfile.mkdtemp(prefix=".new-", dir=directory))
+    aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=directory))
     try:
-        diskcache.Cache(str(aside), disk=TextAndBytes, **SETTINGS).close()
-        con = disk_index.connect(aside / DB, mode="rw")
-        con.execute(disk_index.SCHEMA["nbcheckpoint"])
-        con.execute("INSERT INTO nbcheckpoint VALUES ('format', ?), ('sequence', 1)", (FORMAT,))
-        con.close()
-        os.chmod(aside / DB, 0o600)
-        disk_files.fsync_file(aside / DB)
-        try:
-            os.link(aside / DB, directory / DB)
-        except FileExistsError:
-            pass  # somebody else was faster; theirs is as good
+        _build(aside)
+        os.link(aside / DB, directory / DB)
+    except FileExistsError:
+        return False  # somebody else was faster; theirs is as good
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    for name, text in LABELS.items():
-        disk_files.write_new(directory / name, text)
-    disk_files.fsync_folder(directory)
-    disk_files.fsync_folder(directory.parent)
+    disk_place.label(directory)
+    fsync_path(directory)
+    fsync_path(directory.parent)
+    return True
 
 
-# Forking. No thread may be inside SQLite when the process is copied, and the copy starts with nothing of it.
-
-_alive: weakref.WeakSet[DiskBackend] = weakref.WeakSet()
-_frozen: list[DiskBackend] = []
-
-
-def _before_fork() -> None:
-    for backend in list(_alive):
-        backend._lock.acquire()
-        backend._reader.lock.acquire()
-        _frozen.append(backend)
-
-
-def _after_in_parent() -> None:
-    while _frozen:
-        backend = _frozen.pop()
-        backend._reader.lock.release()
-        backend._lock.release()
-
-
-def _after_in_child() -> None:
-    disk_index.holds.renew_lock()
-    while _frozen:
-        _frozen.pop()._forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child
-    )
+def _build(aside: Path) -> None:
+    diskcache.Cache(str(aside), disk=TextAndBytes, **SETTINGS).close()
+    con = disk_index.connect(aside / DB, mode="rw")
+    con.execute(disk_index.SCHEMA["nbcheckpoint"])
+    con.execute("INSERT INTO nbcheckpoint VALUES ('format', ?), ('sequence', 1)", (FORMAT,))
+    con.close()  # the last connection: brings the log into the database and removes it
+    os.chmod(aside / DB, 0o600)
+    fsync_path(aside / DB)

@@ -15,10 +15,13 @@ inherited them. As a side effect nobody deletes the log while somebody has the s
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import sqlite3
 import struct
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -53,16 +56,20 @@ SCHEMA: Final = {
 """What diskcache 5.6 creates, plus our own table. An index with anything else in it is damaged or planted:
 a changed name would make everything look "never stored", a foreign trigger could change what we write."""
 
-TOLERATED: Final = frozenset({"Cache_store_time", "Cache_access_time", "Cache_access_count", "Cache_tag_rowid"})
+TOLERATED: Final = frozenset(
+    {"Cache_store_time", "Cache_access_time", "Cache_access_count", "Cache_tag_rowid"}
+)
 """Indexes that a plain diskcache adds to suit its own settings, should somebody open the folder with it."""
 
 
 class Reader:
     """One read-only connection, shared by the threads of this process."""
 
-    def __init__(self, path: Path, *, immutable: bool = False) -> None:
+    def __init__(self, path: Path, *, immutable: bool = False, home: object = None) -> None:
+        """`home` is kept alive as long as the reader: the temporary folder of a copy."""
         self._path = path
         self._immutable = immutable
+        self._home = home
         self._con: sqlite3.Connection | None = None
         self.lock = threading.RLock()
 
@@ -86,12 +93,45 @@ class Reader:
                 self._con = None
 
 
+def open_reader(path: Path) -> tuple[Reader, bool]:
+    """A reader that works, and whether it reads the live index (False: what it is now, for good).
+
+    The log needs a small file of shared memory. Where the disk is read-only, or so full that it cannot be
+    made, the index is read as it lies, together with its log.
+    """
+    reader = Reader(path)
+    try:
+        ((mode,),) = reader.select("PRAGMA journal_mode")
+        reader.select("SELECT 1 FROM sqlite_master LIMIT 1")
+    except sqlite3.OperationalError:
+        reader.close()
+        return _open_still(path), False
+    if mode != "wal":  # it would not look into the log
+        raise errors.StoreDamaged(f"{path} has forgotten that it has a log")
+    return reader, True
+
+
+def _open_still(path: Path) -> Reader:
+    log = path.with_name(DB + "-wal")
+    if not log.exists() or not log.stat().st_size:
+        reader = Reader(path, immutable=True)
+    else:
+        # "Immutable" would ignore the log, and what is in it was reported as saved.
+        home = tempfile.TemporaryDirectory(prefix="nbcheckpoint-")
+        for file in (path, log):
+            shutil.copyfile(file, Path(home.name) / file.name)
+        reader = Reader(Path(home.name) / DB, home=home)
+    reader.select("SELECT 1 FROM sqlite_master LIMIT 1")
+    return reader
+
+
 def connect(path: Path, *, mode: str, wait: float = 5.0, immutable: bool = False) -> sqlite3.Connection:
     """A connection that autocommits, trusts no schema and may be used by any thread, one at a time."""
     uri = f"file:{quote(str(path))}?mode={mode}" + ("&immutable=1" if immutable else "")
     con = sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
     con.execute("PRAGMA trusted_schema=OFF")
     con.execute("PRAGMA cell_size_check=ON")
+    con.execute("PRAGMA fullfsync=ON")  # macOS: down to the medium
     return con
 
 
@@ -123,7 +163,7 @@ def translated(path: Path) -> Iterator[None]:
         raise translate(error, path) from error
 
 
-def translate(error: BaseException, path: Path) -> errors.StoreError:
+def translate(error: sqlite3.Error | OSError | Suspicious, path: Path) -> errors.StoreError:
     """The error of ours that says what happened. `path` is the index; its absence explains most of them."""
     text = f"{path.parent}: {error}"
     if isinstance(error, Suspicious):
@@ -132,12 +172,10 @@ def translate(error: BaseException, path: Path) -> errors.StoreError:
         return errors.StoreGone(f"{path.parent} is not there any more")
     if isinstance(error, OSError):
         return _from_errno(error, text)
-    return _from_sqlite(str(error), text, path)
+    return _from_sqlite(error, text, path)
 
 
 def _from_errno(error: OSError, text: str) -> errors.StoreError:
-    import errno
-
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return errors.StoreFull(text)
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
@@ -145,24 +183,25 @@ def _from_errno(error: OSError, text: str) -> errors.StoreError:
     return errors.StoreError(text)
 
 
-def _from_sqlite(message: str, text: str, path: Path) -> errors.StoreError:
+def _from_sqlite(error: sqlite3.Error, text: str, path: Path) -> errors.StoreError:
     # Python 3.10 has no sqlite_errorcode; SQLite's English messages are the same in all versions.
+    message = str(error)
     if "locked" in message:
         return errors.StoreLocked(text)
     if "readonly" in message:
         return errors.StoreReadOnly(text)
-    if "is full" in message or _no_space(path):
+    if "is full" in message or ("disk I/O" in message and no_space(path)):
         return errors.StoreFull(text)
-    if any(word in message for word in ("disk I/O error", "unable to open", "interrupted")):
-        return errors.StoreError(text, hint="is the disk all right? nothing was changed")
+    if any(word in message for word in ("disk I/O", "unable to open", "interrupted", "too big")):
+        return errors.StoreError(text)
     return errors.StoreDamaged(text)
 
 
-def _no_space(path: Path) -> bool:
-    """SQLite says "disk I/O error" when there is no room for its shared memory."""
+def no_space(path: Path) -> bool:
+    """Is there so little room that SQLite could not even make its shared memory?"""
     if not hasattr(os, "statvfs"):
         return False
-    disk = os.statvfs(path)
+    disk = os.statvfs(path.parent)
     return disk.f_bavail * disk.f_frsize < 128 * 1024
 
 

@@ -9,6 +9,7 @@ save in progress look old enough to prune.
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
+from nbcheckpoint.backend.disk_files import FILENAME
 from nbcheckpoint.errors import StoreDamaged
 
 RECORD: Final = "r/"
@@ -70,7 +72,7 @@ class Staged:
 
 
 class ChunkRow(NamedTuple):
-    """A chunk's row, as selected by `CHUNK_COLUMNS`."""
+    """A chunk's row, as selected by `CHUNK_COLUMNS`. Made by `chunk_row` only."""
 
     key: str
     size: int
@@ -85,28 +87,36 @@ class ChunkRow(NamedTuple):
 
     @property
     def kind(self) -> str:
-        return self._words()[0]
+        return self.tag.split(" ")[0]
 
     @property
     def mark(self) -> str:
-        return self._words()[1]
+        return self.tag.split(" ")[1]
 
     @property
     def age(self) -> float:
         """Seconds since it was put, never negative."""
-        _, _, boot, since = self._words()
+        _, _, boot, since = self.tag.split(" ")
         if boot == boot_id() and boot != "-":
             return max(0.0, boot_seconds() - float(since))
         return max(0.0, time.time() - self.stored)
 
-    def _words(self) -> list[str]:
-        words = str(self.tag).split(" ")
-        if len(words) != 4 or not words[3].replace(".", "", 1).isdigit():
-            raise StoreDamaged(f"the index entry of chunk {self.name[:64]} makes no sense")
-        return words
 
+def chunk_row(values: tuple[Any, ...]) -> ChunkRow:
+    """The row, if it can be one: a flipped bit may have changed any column's type or place."""
+    row = ChunkRow(*values)
+    inline = row.filename is None and isinstance(row.value, bytes)
+    filed = isinstance(row.filename, str) and (match := FILENAME.match(row.filename)) and match[1] == row.name
+    fine = isinstance(row.size, int) and isinstance(row.stored, float) and _TAG.match(str(row.tag))
+    if not (fine and (inline or filed)):
+        raise StoreDamaged(f"the index entry of chunk {row.name[:64]} makes no sense")
+    return row
+
+
+_TAG: Final = re.compile(r"(file|raw|zst) [-0-9a-f.]+ [-0-9a-f]+ [0-9]+\.[0-9]+\Z")
 
 CHUNK_COLUMNS: Final = "key, size, filename, value, tag, store_time"
+SELECT_CHUNK: Final = f"SELECT {CHUNK_COLUMNS} FROM Cache WHERE raw = 1 AND key = ?"
 
 
 def chunk_tag(kind: str, mark: str) -> str:

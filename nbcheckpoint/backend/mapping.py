@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from typing import Final
+from typing import Any, Final
 
 _FIXED: Final = 0x10
 """MAP_FIXED, the same number on Linux and macOS."""
@@ -29,47 +29,51 @@ class Region:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._owner: mmap.mmap | bytearray
-        if size and _MMAP is not None:
-            self._owner = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        else:
-            self._owner = bytearray(size)
-        self.view: Final = memoryview(self._owner)
         self._mappings = 0
+        self._base = 0
+        owner: mmap.mmap | bytearray = bytearray()
+        if size and _mmap is not None:
+            owner = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._base = ctypes.addressof(ctypes.c_char.from_buffer(owner))
+        elif size:
+            owner = bytearray(size)
+        self.view: Final = memoryview(owner)
 
     def can_lay(self, offset: int, length: int) -> bool:
         """Whole pages only; at the very end of the region the rest of the page is ours as well."""
         page = mmap.PAGESIZE
         whole = length % page == 0 or offset + length == self.size
-        return _MMAP is not None and length > 0 and offset % page == 0 and whole and self._room()
+        fits = 0 < length <= self.size - offset and offset % page == 0 and whole
+        return fits and self._base != 0 and self._mappings < MAX_MAPPINGS
 
     def lay(self, fd: int, offset: int, length: int) -> bool:
-        """Map the file over its part. False, with the region unharmed, when the system does not want to."""
-        if _MMAP is None or not isinstance(self._owner, mmap.mmap):
-            return False
-        base = ctypes.addressof(ctypes.c_char.from_buffer(self._owner))
+        """Map the file over its part. False when the system does not want to; the part is then to be read."""
+        if self._map(offset, length, mmap.MAP_PRIVATE, fd):
+            self._mappings += 1
+            return True
+        # A failed MAP_FIXED may have unmapped what was there.
+        if not self._map(offset, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1):
+            raise MemoryError(f"cannot map {length} bytes")
+        self._mappings = MAX_MAPPINGS
+        return False
+
+    def _map(self, offset: int, length: int, flags: int, fd: int) -> bool:
+        where = self._base + offset
         protection = mmap.PROT_READ | mmap.PROT_WRITE
-        where = _MMAP(base + offset, length, protection, mmap.MAP_PRIVATE | _FIXED, fd, 0)
-        if where != base + offset:
-            return False
-        self._mappings += 1
-        return True
-
-    def _room(self) -> bool:
-        return self._mappings < MAX_MAPPINGS
+        return bool(_mmap(where, length, protection, flags | _FIXED, fd, 0) == where)
 
 
-def _load_mmap() -> ctypes._NamedFuncPointer | None:
+def _load_mmap() -> Any:
     if sys.platform == "win32":
         return None
     try:
         call = ctypes.CDLL(None, use_errno=True).mmap
     except (OSError, AttributeError):
         return None
-    call.restype = ctypes.c_void_p
     number = ctypes.c_int
+    call.restype = ctypes.c_void_p
     call.argtypes = [ctypes.c_void_p, ctypes.c_size_t, number, number, number, ctypes.c_int64]
     return call
 
 
-_MMAP: Final = _load_mmap()
+_mmap: Final = _load_mmap()

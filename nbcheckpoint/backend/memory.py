@@ -1,8 +1,8 @@
 """A store in memory: for tests, for trying things out, and as the plainest reading of the contract.
 
-Theory of operation. Two dictionaries under one lock, which a fork takes too. "Durable" means "as long as the process", so `sync` has
-nothing to do. `memory://` is a store of its own; `memory://name` is the same store wherever that name is
-opened in this process, which is how a test restarts a "kernel" on the same data.
+Theory of operation. Two dictionaries under one lock, which a fork takes too. "Durable" means "as long as the
+process", so `sync` has nothing to do. `memory://` is a store of its own; `memory://name` is the same store
+wherever that name is opened in this process, which is how a test restarts a "kernel" on the same data.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ _named: dict[str, _Shelf] = {}
 _lock = threading.RLock()
 
 if hasattr(os, "register_at_fork"):  # a child must not inherit a shelf that a thread is just changing
-    os.register_at_fork(
-        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-    )
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class MemoryBackend:

@@ -1,0 +1,99 @@
+"""The folder a store lives in: its labels, its reserve, and what is worth knowing about its file system."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+from nbcheckpoint.backend.disk_files import write_new
+from nbcheckpoint.backend.disk_index import DB
+
+LABELS: Final = {
+    ".gitignore": b"*\n",
+    "CACHEDIR.TAG": b"Signature: 8a477f597d28d172789f06886806bc55\n# Made by nbcheckpoint.\n",
+}
+
+RESERVE: Final = "reserve"
+RESERVE_BYTES: Final = 128 * 1024
+"""Room for the log entries of a few deletes."""
+
+_PLENTY: Final = 64 << 20
+_REMOTE: Final = (
+    "nfs",
+    "cifs",
+    "smb",
+    "9p",
+    "afs",
+    "ceph",
+    "lustre",
+    "gpfs",
+    "fuse.sshfs",
+    "glusterfs",
+    "beegfs",
+)
+
+
+def label(directory: Path) -> None:
+    """Keep it out of version control and backups. A label the user changed stays as it is."""
+    for name, text in LABELS.items():
+        write_new(directory / name, text)
+
+
+def is_writeable(directory: Path) -> bool:
+    """May we write here at all? Says nothing about space."""
+    return os.access(directory, os.W_OK | os.X_OK) and os.access(directory / DB, os.W_OK)
+
+
+def keep_reserve(directory: Path) -> None:
+    """Put some space aside while there is plenty."""
+    path = directory / RESERVE
+    try:
+        if not path.exists() and _free(directory) > _PLENTY:
+            write_new(path, secrets.token_bytes(RESERVE_BYTES))  # random: some file systems store no zeros
+    except OSError:
+        pass  # then there is none; only a delete on a full disk would miss it
+
+
+def give_up_reserve(directory: Path) -> bool:
+    """True if that has made some room."""
+    try:
+        os.unlink(directory / RESERVE)
+    except OSError:
+        return False
+    return True
+
+
+def _free(directory: Path) -> int:
+    if not hasattr(os, "statvfs"):
+        return 0
+    disk = os.statvfs(directory)
+    return disk.f_bavail * disk.f_frsize
+
+
+def warnings_about(directory: Path) -> list[str]:
+    """What the user should know about the file system, in whole sentences."""
+    kind = _file_system(directory)
+    if kind.startswith(_REMOTE):
+        return [
+            f"{directory} is on a network file system ({kind}). Its locks cannot be relied on: use the store"
+            " from one machine only, or use a postgresql:// or s3:// store."
+        ]
+    return []
+
+
+def _file_system(directory: Path) -> str:
+    """Its type, as Linux calls it; empty where that cannot be found out."""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
+            mounts = [line.split(" ") for line in file]
+    except OSError:
+        return ""
+    best, kind = "", ""
+    for fields in mounts:
+        point = fields[1].replace("\\040", " ")
+        inside = str(directory) == point or str(directory).startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, fields[2]
+    return kind
