@@ -141,7 +141,7 @@ def demo(as_json: bool) -> None:
         _fail(error)
     if as_json:
         _print_json(outcome)
-    sys.exit(0 if outcome["equal"] else 1)
+    sys.exit(0 if outcome["equal"] and outcome["restored"] else 1)
 
 
 def _print_json(value: Any) -> None:

@@ -22,9 +22,7 @@ FORMAT = 1
 """Version of the stored form. A store with a higher one is listed, never loaded."""
 
 RunStatus = Literal["running", "completed", "failed", "interrupted", "paused", "cancelled"]
-StepStatus = Literal[
-    "pending", "running", "completed", "restored", "failed", "interrupted", "paused", "skipped"
-]
+StepStatus = Literal["pending", "running", "completed", "restored", "failed", "interrupted", "paused", "skipped"]
 StepKind = Literal["cell", "statement", "loop", "call", "map", "item", "pause", "node"]
 RunKind = Literal["notebook", "flow", "graph"]
 
@@ -44,9 +42,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` and the server show it: every field, also those at their default."""
-        return {
-            name: _plain(getattr(self, name)) for name in self.__struct_fields__ if name not in _HIDDEN
-        }
+        return {name: _plain(getattr(self, name)) for name in self.__struct_fields__ if name not in _HIDDEN}
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -63,7 +59,7 @@ def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-class Owner(Record, kw_only=True):
+class Owner(Record, frozen=True, kw_only=True):
     """The process that writes a run. With pid and start time, a recycled pid is not mistaken for it."""
 
     host: str
@@ -73,7 +69,7 @@ class Owner(Record, kw_only=True):
     boot: str = ""
 
 
-class Run(Record, kw_only=True):
+class Run(Record, frozen=True, kw_only=True):
     """One execution of a notebook, flow or graph. It may span several kernels."""
 
     id: str
@@ -102,7 +98,7 @@ class Run(Record, kw_only=True):
     """Set on reading: does its signature stand under the reader's key?"""
 
 
-class Reason(Record, kw_only=True):
+class Reason(Record, frozen=True, kw_only=True):
     """Why a step was restored or computed. `text` is the sentence, the rest is the same as data."""
 
     code: str
@@ -111,7 +107,7 @@ class Reason(Record, kw_only=True):
     details: dict[str, Any] = {}
 
 
-class Step(Record, kw_only=True):
+class Step(Record, frozen=True, kw_only=True):
     """One unit of work of a run: intent and outcome. Mutable by compare-and-swap only."""
 
     run: str
@@ -135,7 +131,7 @@ class Step(Record, kw_only=True):
     trusted: bool = True
 
 
-class Blob(Record, kw_only=True):
+class Blob(Record, frozen=True, kw_only=True):
     """Bytes: inline when few, otherwise chunks in order; a long list of chunks is a chunk itself."""
 
     size: int
@@ -146,7 +142,7 @@ class Blob(Record, kw_only=True):
     chunk_size: int = 0
 
 
-class Value(Record, kw_only=True):
+class Value(Record, frozen=True, kw_only=True):
     """One saved name. What people look at is made at save time, so that looking never unpickles."""
 
     name: str
@@ -159,7 +155,7 @@ class Value(Record, kw_only=True):
     codec: str = "pickle"
 
 
-class Input(Record, kw_only=True):
+class Input(Record, frozen=True, kw_only=True):
     """One name a step read, as it was before the step ran."""
 
     name: str
@@ -168,7 +164,7 @@ class Input(Record, kw_only=True):
     preview: str = ""
 
 
-class FileSeen(Record, kw_only=True):
+class FileSeen(Record, frozen=True, kw_only=True):
     """A file or folder a step read or wrote, as it was when the step was done with it."""
 
     path: str
@@ -179,7 +175,7 @@ class FileSeen(Record, kw_only=True):
     written: bool = False
 
 
-class NotSaved(Record, kw_only=True):
+class NotSaved(Record, frozen=True, kw_only=True):
     """One name that could not be saved, and why."""
 
     name: str
@@ -188,7 +184,7 @@ class NotSaved(Record, kw_only=True):
     path: str = ""
 
 
-class Checkpoint(Record, kw_only=True):
+class Checkpoint(Record, frozen=True, kw_only=True):
     """The immutable record a finished step left. Written once, last: it exists only when all its chunks do."""
 
     id: str
@@ -228,7 +224,7 @@ class Checkpoint(Record, kw_only=True):
         return tuple(value.name for value in self.values)
 
 
-class Event(Record, kw_only=True):
+class Event(Record, frozen=True, kw_only=True):
     """A fact that happened, in order."""
 
     type: str

@@ -6,8 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.kernels import Kernel
+
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("nbcheckpoint", deadline=None)
+settings.load_profile("nbcheckpoint")
 
 
 @pytest.fixture(autouse=True)

@@ -80,9 +80,7 @@ class BlobWriter:
         if size <= INLINE:
             return Blob(size=size, data=bytes(view))
         piece = chunk_size(size)
-        return self._finish(
-            size, piece, [self._chunk(view[at : at + piece]) for at in range(0, size, piece)]
-        )
+        return self._finish(size, piece, [self._chunk(view[at : at + piece]) for at in range(0, size, piece)])
 
     def stream(self) -> BlobStream:
         """A file to write to, for bytes that are made as they go (a pickle)."""

@@ -67,9 +67,7 @@ def decode(stream: bytes | memoryview, buffers: Iterable[Any]) -> dict[str, Any]
     return cast("dict[str, Any]", pickle.loads(stream, buffers=buffers))  # noqa: S301  # authenticated, see above
 
 
-def _dump(
-    values: dict[str, Any], writer: BlobWriter, definitions: Definitions
-) -> tuple[Blob, tuple[Blob, ...]]:
+def _dump(values: dict[str, Any], writer: BlobWriter, definitions: Definitions) -> tuple[Blob, tuple[Blob, ...]]:
     blobs: list[Blob] = []
 
     def take(buffer: pickle.PickleBuffer) -> bool:

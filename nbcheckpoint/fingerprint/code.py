@@ -183,7 +183,8 @@ def _free(body: list[ast.stmt], bound: set[str]) -> set[str]:
 
 def _compiled(node: ast.stmt) -> types.CodeType:
     module = ast.Module(body=[node], type_ignores=[])
-    return compile(module, "<names>", "exec", flags=_FLAGS, dont_inherit=True)
+    code: types.CodeType = compile(module, "<names>", "exec", flags=_FLAGS, dont_inherit=True)
+    return code
 
 
 def _mentioned(expression: ast.expr) -> set[str]:

@@ -101,6 +101,15 @@ def _is_wrapper(value: Any) -> bool:
     return type(value).__module__ == "functools" and hasattr(value, "__wrapped__")
 
 
+def is_mutable(kind: type) -> bool:
+    """Does it matter which of two equal objects of this type one has?
+
+    Hashable by value means immutable by convention; unhashable, or hashed by identity, means it may change.
+    """
+    hashing: Any = kind.__hash__
+    return hashing is None or hashing is object.__hash__
+
+
 class Digester:
     """Digests the inputs of one step. One instance per step, because sharing between inputs counts."""
 
@@ -167,7 +176,7 @@ class Digester:
         if functions:
             return "".join(self.function(f"{label}.{name}", function) for function in functions)
         if isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType)):
-            return type(member).__name__
+            return str(type(member))
         return self.data(f"{label}.{name}", member)
 
     def deep(self, label: str, value: Any) -> str:
@@ -235,10 +244,7 @@ class _DigestPickler(pickle.Pickler):
             return ("module", obj.__name__)
         if _is_wrapper(obj):
             return ("wrapper", kind.__name__, self._digester.deep(self._label, obj.__wrapped__))
-        # Hashable by value means immutable by convention: which of two equal ones it is makes no difference.
-        if kind.__hash__ is not None and kind.__hash__ is not object.__hash__:
-            return None
-        return self._mutable(obj)
+        return self._mutable(obj) if is_mutable(kind) else None
 
     def _mutable(self, obj: Any) -> Any:
         met = self._digester.meet(self._label, obj)

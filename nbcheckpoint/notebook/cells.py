@@ -32,7 +32,7 @@ from nbcheckpoint.engine.identity import Identity, Match, identify, look_at, mat
 from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, UsageError
 from nbcheckpoint.fingerprint import explain, files, rng
 from nbcheckpoint.fingerprint.code import names_in
-from nbcheckpoint.model import Checkpoint, Input, Reason, Step
+from nbcheckpoint.model import Checkpoint, Input, Reason, Step, StepStatus
 from nbcheckpoint.notebook import line, namespace, options
 from nbcheckpoint.notebook.outputs import Recorder, replay
 from nbcheckpoint.notebook.session import Session
@@ -251,10 +251,9 @@ class CellCheckpointer(ast.NodeTransformer):
         outputs = pending.recorder.stop()
         error = result.error_before_exec or result.error_in_exec
         if error is not None:
-            status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            self.session.end_step(
-                pending.step, status, seconds=seconds, error=f"{type(error).__name__}: {error}"[:500]  # type: ignore[arg-type]  # one of two literals
-            )
+            status: StepStatus = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            said = f"{type(error).__name__}: {error}"[:500]
+            self.session.end_step(pending.step, status, seconds=seconds, error=said)
             return
         problem = pending.problem or self._obstacle(pending)
         checkpoint, save_seconds = None, 0.0
@@ -282,9 +281,7 @@ class CellCheckpointer(ast.NodeTransformer):
             return "the cell changed the working directory, the environment or the import path"
         return ""
 
-    def _save(
-        self, pending: Pending, seconds: float, outputs: list[dict[str, Any]]
-    ) -> tuple[Checkpoint | None, str]:
+    def _save(self, pending: Pending, seconds: float, outputs: list[dict[str, Any]]) -> tuple[Checkpoint | None, str]:
         user_ns = self.shell.user_ns
         mutated, problem = self._mutated(pending)
         if problem:
@@ -383,9 +380,7 @@ def _is_definition(node: ast.stmt) -> bool:
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
         return False
     first = call.args[0] if call.args else None
-    return (
-        call.func.attr == "run_line_magic" and isinstance(first, ast.Constant) and first.value in _CONFIGURING
-    )
+    return call.func.attr == "run_line_magic" and isinstance(first, ast.Constant) and first.value in _CONFIGURING
 
 
 def _tangled(definitions: ast.Module, computing: ast.Module) -> str:
@@ -431,4 +426,3 @@ def _title(tree: ast.Module) -> str:
 
 def _hint(error: Error) -> str:
     return f" · {error.hint}" if error.hint else ""
-

@@ -48,16 +48,17 @@ KILLED_IN = 3
 def run_demo(*, quiet: bool = False) -> dict[str, Any]:
     """Kill, run again, compare with a run that nobody killed. Returns what was seen."""
     try:
-        import nbformat
+        from nbformat import v4
     except ImportError as error:
         raise MissingExtra("nbformat", "run") from error
+    make: Any = v4
 
     def notebook() -> Any:
-        return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS])
+        return make.new_notebook(cells=[make.new_code_cell(source) for source in CELLS])
 
     with tempfile.TemporaryDirectory(prefix="nbcheckpoint-demo-") as folder:
         show = _Progress(quiet)
-        killed, again, straight = Path(folder, "a"), Path(folder, "a"), Path(folder, "b")
+        killed, straight = Path(folder, "killed"), Path(folder, "straight")
         for place in (killed, straight):
             place.mkdir()
             # A store of its own for each, whatever project this is started in.
@@ -68,7 +69,7 @@ def run_demo(*, quiet: bool = False) -> dict[str, Any]:
         with show.part("2. the same notebook again, in a new kernel") as part:
             second = notebook()
             started = time.perf_counter()
-            Headless(second, again / "demo.ipynb", on_start=part.starts, on_done=part.done).run()
+            Headless(second, killed / "demo.ipynb", on_start=part.starts, on_done=part.done).run()
             took = time.perf_counter() - started
         with show.part("3. for comparison: a run nobody killed") as part:
             third = notebook()

@@ -31,7 +31,8 @@ def computed(
     if checkpoint is not None and checkpoint.values:
         names = [name for name in checkpoint.names if ":" not in name]
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        size = say_size(checkpoint.bytes + (checkpoint.stream.size if checkpoint.stream else 0) * (not checkpoint.bytes))
+        # What is inline in the record was written too, though not as a chunk.
+        size = say_size(checkpoint.bytes or (checkpoint.stream.size if checkpoint.stream else 0))
         parts.append(f"saved {shown or 'its output'} ({size} in {say_duration(save_seconds)})")
     elif checkpoint is not None:
         parts.append(f"saved in {say_duration(save_seconds)}")

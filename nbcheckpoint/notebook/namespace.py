@@ -12,6 +12,8 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from nbcheckpoint.fingerprint.values import is_mutable
+
 _IPYTHON_OWN = re.compile(r"_(i?\d*|i+|_+|ih|oh|dh|exit_code|_session__)\Z")
 _IPYTHON_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "__builtins__", "__builtin__"})
 _SHARED_BY_ALL = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.CodeType)
@@ -72,9 +74,7 @@ def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
         budget[0] -= 1
         if budget[0] < 0:
             return None
-        kind = type(obj)
-        by_value = kind.__hash__ is not None and kind.__hash__ is not object.__hash__
-        (passed if by_value or kind is tuple else found)[id(obj)] = obj
+        (found if is_mutable(type(obj)) else passed)[id(obj)] = obj
         base = getattr(obj, "base", None) if _is_array(obj) else None
         if base is not None:
             stack.append(base)

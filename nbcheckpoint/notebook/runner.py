@@ -36,7 +36,7 @@ class Headless:
         self.cell = 0
         self._path = path
         self._on_start, self._on_done = on_start, on_done
-        self._client = NotebookClient(
+        self._client: Any = NotebookClient(
             notebook,
             timeout=None,
             resources={"metadata": {"path": str(path.parent)}},
@@ -49,7 +49,7 @@ class Headless:
         from jupyter_client.manager import AsyncKernelManager
         from nbclient.exceptions import DeadKernelError
 
-        manager = AsyncKernelManager()
+        manager: Any = AsyncKernelManager()
         # This interpreter, not whatever kernel the machine calls python3: it has what is installed here.
         manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         self._client.km = manager

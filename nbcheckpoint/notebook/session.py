@@ -13,6 +13,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from nbcheckpoint.config import store_location
 from nbcheckpoint.errors import Error
 from nbcheckpoint.model import Run, Step, StepStatus, utc_now
@@ -64,9 +66,7 @@ class Session:
         if not latest or latest[0].status != "interrupted":
             return None
         run = latest[0]
-        return self.store.update_run(
-            run.id, owner=this_process(), status="running", sessions=run.sessions + 1
-        )
+        return self.store.update_run(run.id, owner=this_process(), status="running", sessions=run.sessions + 1)
 
     def begin_step(self, name: str, cell: str) -> Step:
         """Say what is about to run. Survives the death of this kernel."""
@@ -84,8 +84,6 @@ class Session:
 
     def end_step(self, step: Step, status: StepStatus, *, spared: float = 0.0, **fields: Any) -> None:
         """Say how it ended, and count it in the run."""
-        from msgspec.structs import replace
-
         done = replace(step, status=status, **fields)
         self.store.put_step(done)
         run = self.store.run(step.run)
@@ -116,4 +114,3 @@ class Session:
 
 def _environment() -> dict[str, Any]:
     return {"python": platform.python_version(), "host": platform.node()}
-

@@ -30,7 +30,16 @@ from nbcheckpoint.codec import pickle as codec
 from nbcheckpoint.codec.chunks import BlobWriter, ChunkNames, names_of
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.codec.sign import Signer
-from nbcheckpoint.errors import Error, NotFound, NotRestorable, StoreDamaged, StoreTooNew, Untrusted, UsageError
+from nbcheckpoint.errors import (
+    Conflict,
+    Error,
+    NotFound,
+    NotRestorable,
+    StoreDamaged,
+    StoreTooNew,
+    Untrusted,
+    UsageError,
+)
 from nbcheckpoint.model import (
     FORMAT,
     Blob,
@@ -251,8 +260,6 @@ class Store:
         return self._open(kind, key, found.value)
 
     def _update(self, kind: type[R], key: str, changes: dict[str, Any], *, durable: bool) -> R:
-        from nbcheckpoint.errors import Conflict
-
         while True:
             found = self.backend.get(key)
             if found is None:

@@ -7,6 +7,8 @@ import socket
 from functools import lru_cache
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from nbcheckpoint.model import Owner, Run
 
 
@@ -35,8 +37,6 @@ def is_alive(owner: Owner) -> bool:
 def seen(run: Run) -> Run:
     """The run as it is now: one whose owner is gone is interrupted, whatever its record says."""
     if run.status == "running" and run.owner is not None and not is_alive(run.owner):
-        from msgspec.structs import replace
-
         return replace(run, status="interrupted")
     return run
 

@@ -82,9 +82,7 @@ def test_outputs_come_back_in_order_and_of_every_kind(kernel: Kernel) -> None:
             "import functools\nh = functools.partial(max, 2, 0)",
             id="a partial",
         ),
-        pytest.param(
-            "x = [0]\nk = [x, x]", "x = [0]\nk = [x, [0]]", id="which of two equal lists are one"
-        ),
+        pytest.param("x = [0]\nk = [x, x]", "x = [0]\nk = [x, [0]]", id="which of two equal lists are one"),
         pytest.param("import random\nrandom.seed(1)", "import random\nrandom.seed(2)", id="a seed"),
     ],
 )

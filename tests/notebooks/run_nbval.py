@@ -22,8 +22,10 @@ def test_notebook(notebook: Path, tmp_path: Path) -> None:
     (tmp_path / ".nbcheckpoint").mkdir(mode=0o700)
     for turn in ("computed", "restored"):
         checked = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "--nbval", "--nbval-current-env", "-p", "no:cacheprovider"]
-            + ["--nbval-sanitize-with", str(ROOT / "tests/notebooks/sanitize.cfg"), notebook.name],
+            [
+                *(sys.executable, "-m", "pytest", "-q", "--nbval", "--nbval-current-env", "-p", "no:cacheprovider"),
+                *("--nbval-sanitize-with", str(ROOT / "tests/notebooks/sanitize.cfg"), notebook.name),
+            ],
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -1,0 +1,87 @@
+"""What identifies a cell, and which names it reads from before it."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from nbcheckpoint.fingerprint.code import digest_tree, free_names
+
+
+def tree(source: str) -> str:
+    return digest_tree(ast.parse(source))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [("x=1", "x = 1  # one"), ("f(a,\n  b)", "f(a, b)"), ("x = 'a'", 'x = "a"'), ("if a: b", "if a:\n    b\n\n")],
+)
+def test_layout_is_not_code(one: str, two: str) -> None:
+    assert tree(one) == tree(two)
+
+
+def test_code_is_code() -> None:
+    sources = [
+        "x=1",
+        "x=1.0",
+        "x=True",
+        "x=None",
+        "x",
+        "y=1",
+        "x=')'",
+        "x='('",
+        "x=[]",
+        "x=()",
+        "x={}",
+        "x+=1",
+        "x='.id='",
+    ]
+    sources += ["x=-1", "x=b''", "x=''", "f()", "f(x)", "f(x=1)", "f(*x)", "f(**x)", "x=1\ny", "if x: y", "while x: y"]
+    sources += [
+        "for x in y: z",
+        "f'{x}'",
+        "f'{x!r}'",
+        "f'{x:3}'",
+        "lambda: x",
+        "lambda x: x",
+        "await x",
+        "del x",
+        "...",
+    ]
+    assert len({tree(source) for source in sources}) == len(sources)
+
+
+def test_a_very_deep_expression_is_no_problem() -> None:
+    assert tree("x = " + " + ".join(["1"] * 900))
+
+
+@pytest.mark.parametrize(
+    ("source", "free"),
+    [
+        ("y = x", "x"),
+        ("x = 1\ny = x", ""),
+        ("x += 1", "x"),
+        ("x = x + 1", "x"),
+        ("import m\nm.f()", ""),
+        ("for i in r: print(i)", "print r"),
+        ("for i in r: pass\nprint(i)", "i print r"),
+        ("while c: c = f()", "c f"),
+        ("if c: x = 1\nprint(x)", "c print x"),
+        ("if c: x = 1\nelse: x = 2\nprint(x)", "c print"),
+        ("with o() as f: x = f.read()\nx", "o x"),
+        ("try: x = 1\nexcept E as e: print(e)\nx", "E print x"),
+        ("def f(): return x\nx = 1", "x"),
+        ("class A:\n    y = z", "__name__ z"),
+        ("[i for i in r if i > t]", "r t"),
+        ("lambda v: v + w", "w"),
+        ("x = 1\ndel x\nx", "x"),
+        ("a[i] = b", "a b i"),
+        ("x.y = 1", "x"),
+        ("print(f'{v}')", "print v"),
+        ("x: int = y", "int y"),
+    ],
+)
+def test_free_names(source: str, free: str) -> None:
+    own = {"__name__", "__annotations__"}  # Python's, not the user's
+    assert free_names(ast.parse(source).body) - own == set(free.split()) - own

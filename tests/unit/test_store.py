@@ -1,0 +1,225 @@
+"""The store over memory: what it promises whatever the backend."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbcheckpoint import config
+from nbcheckpoint.errors import NotFound, StoreDamaged, StoreTooNew, Untrusted, UsageError
+from nbcheckpoint.model import FORMAT, Checkpoint, Owner
+from nbcheckpoint.store import Store, open_store
+from nbcheckpoint.store.liveness import is_alive, this_process
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with open_store("memory://") as store:
+        yield store
+
+
+def draft(**fields: Any) -> Checkpoint:
+    given: dict[str, Any] = {"code": "c" * 64, "inputs_digest": "i" * 64, "run": "r", "step": "0", **fields}
+    return Checkpoint(id="", created="", **given)
+
+
+def test_what_is_saved_comes_back(store: Store) -> None:
+    values = {"x": 1, "array": np.arange(1e6), "text": "hello"}
+    saved = store.save(draft(), values, outputs=[{"output_type": "stream", "name": "stdout", "text": "hi"}])
+    found = store.find("c" * 64, "i" * 64)
+    assert [checkpoint.id for checkpoint in found] == [saved.checkpoint.id]
+    back = store.restore(found[0].id)
+    assert back["x"] == 1
+    assert np.array_equal(back["array"], values["array"])
+    assert store.outputs(found[0])[0]["text"] == "hi"
+    assert store.restore(found[0].id, ["text"]) == {"text": "hello"}
+    with pytest.raises(NotFound):
+        store.restore(found[0].id, ["nothing"])
+    assert {value.name: value.type for value in found[0].values} == {
+        "x": "int",
+        "array": "numpy.ndarray",
+        "text": "str",
+    }
+
+
+def test_the_newest_comes_first_and_other_code_is_not_found(store: Store) -> None:
+    ids = [store.save(draft(), {"x": n}).checkpoint.id for n in range(3)]
+    store.save(draft(code="d" * 64), {"x": 9})
+    store.save(draft(inputs_digest="j" * 64), {"x": 8})
+    assert {c.id for c in store.find("c" * 64, "i" * 64)} == set(ids)
+    assert len(store.find("c" * 64)) == 4
+    assert store.find("e" * 64) == []
+
+
+def test_stored_values_are_not_the_live_ones(store: Store) -> None:
+    live = [1]
+    id = store.save(draft(), {"x": live}).checkpoint.id
+    live.append(2)
+    back = store.restore(id)["x"]
+    back.append(3)
+    assert store.restore(id)["x"] == [1]
+
+
+def test_runs_newest_first_with_paging(store: Store) -> None:
+    ids = [store.begin_run(f"nb{n % 2}.ipynb").id for n in range(6)]
+    newest = sorted(ids, reverse=True)
+    assert [run.id for run in store.runs()] == newest
+    assert [run.id for run in store.runs(limit=2)] == newest[:2]
+    assert [run.id for run in store.runs(limit=2, before=newest[1])] == newest[2:4]
+    assert len(store.runs(workflow="nb0.ipynb")) == 3
+    assert store.runs(status="completed") == []
+    with pytest.raises(NotFound):
+        store.run("nothing")
+
+
+def test_a_run_whose_process_is_gone_is_interrupted(store: Store) -> None:
+    run = store.begin_run("nb.ipynb")
+    assert store.run(run.id).status == "running"
+    gone = os.fork()
+    if gone == 0:
+        os._exit(0)
+    os.waitpid(gone, 0)
+    me = this_process()
+    dead = Owner(host=me.host, pid=gone, started="1", boot=me.boot)
+    store.update_run(run.id, owner=dead)
+    assert store.run(run.id).status == "interrupted"
+    assert store.runs(status="interrupted")[0].id == run.id
+
+
+def test_liveness_is_only_denied_where_it_is_certain() -> None:
+    me = this_process()
+    assert is_alive(me)
+    assert is_alive(Owner(host="elsewhere", pid=1, started="1", boot="x"))
+    assert not is_alive(Owner(host=me.host, pid=me.pid, started="1", boot=me.boot)), "a recycled pid is not it"
+    assert not is_alive(Owner(host=me.host, pid=me.pid, started=me.started, boot="before the reboot"))
+
+
+class Bomb:
+    def __reduce__(self) -> Any:
+        return (os.mkdir, ("pwned",))
+
+
+@pytest.fixture
+def unpickled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """Counts what reaches `pickle.loads`, and where a bomb would go off."""
+    monkeypatch.chdir(tmp_path)
+    seen: list[Any] = []
+    real = pickle.loads
+
+    def counting(data: Any, **kwargs: Any) -> Any:
+        seen.append(data)
+        return real(data, **kwargs)
+
+    monkeypatch.setattr("nbcheckpoint.codec.pickle.pickle.loads", counting)
+    return seen
+
+
+def tampered(store: Store, id: str, change: Any) -> None:
+    key = f"checkpoint/{id}"
+    found = store.backend.get(key)
+    assert found is not None
+    store.backend.put(key, change(found.value))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda sealed: sealed.replace(b'"seconds":2.0', b'"seconds":3.0'), id="altered"),
+        pytest.param(lambda sealed: sealed.rpartition(b"\n")[0], id="unsigned"),
+        pytest.param(lambda sealed: sealed[:-1] + (b"0" if sealed[-1:] != b"0" else b"1"), id="another tag"),
+    ],
+)
+def test_a_tampered_checkpoint_is_listed_but_never_loaded(store: Store, change: Any, unpickled: list[Any]) -> None:
+    id = store.save(draft(seconds=2.0), {"x": Bomb()}).checkpoint.id
+    tampered(store, id, change)
+    assert not store.checkpoint(id).trusted
+    assert store.find("c" * 64) == []
+    with pytest.raises(Untrusted):
+        store.restore(id)
+    assert unpickled == []
+    assert not Path("pwned").exists()
+
+
+def test_a_moved_checkpoint_is_untrusted(store: Store, unpickled: list[Any]) -> None:
+    id = store.save(draft(), {"x": 1}).checkpoint.id
+    found = store.backend.get(f"checkpoint/{id}")
+    assert found is not None
+    store.backend.put(f"checkpoint/{id[:-1]}0", found.value)
+    with pytest.raises(Untrusted):
+        store.restore(f"{id[:-1]}0")
+    assert unpickled == []
+
+
+def test_somebody_elses_checkpoint_is_untrusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unpickled: list[Any]
+) -> None:
+    with open_store("memory://shared-with-others") as theirs:
+        id = theirs.save(draft(), {"x": Bomb()}).checkpoint.id
+        monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "me"))
+        with open_store("memory://shared-with-others") as mine:
+            assert not mine.checkpoint(id).trusted
+            with pytest.raises(Untrusted):
+                mine.restore(id)
+    assert unpickled == []
+
+
+def test_a_swapped_stream_is_noticed_before_it_is_unpickled(store: Store, unpickled: list[Any]) -> None:
+    id = store.save(draft(), {"x": "y" * 10_000}).checkpoint.id
+    stream = store.checkpoint(id).stream
+    assert stream is not None
+    evil = pickle.dumps(Bomb())
+    store.backend._shelf.chunks[stream.chunks[0]] = (evil, 0.0)  # type: ignore[attr-defined]
+    with pytest.raises(StoreDamaged):
+        store.restore(id)
+    assert unpickled == []
+
+
+def test_a_later_format_is_told_apart(store: Store) -> None:
+    id = store.save(draft(format=FORMAT + 1), {"x": 1}).checkpoint.id
+    with pytest.raises(StoreTooNew, match=str(FORMAT + 1)) as raised:
+        store.checkpoint(id)
+    assert "upgrade" in raised.value.hint
+
+
+def test_a_missing_store_and_an_unknown_scheme_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no store"):
+        open_store(tmp_path / "none", create=False)
+    with pytest.raises(UsageError, match="gopher"):
+        open_store("gopher://x")
+
+
+def test_the_key_is_private_and_the_same_for_everyone_who_asks_at_once(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        key = config.signing_key()
+    finally:
+        os.umask(old)
+    path = config.data_dir() / "nbcheckpoint" / "signing_key"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert config.signing_key() == key
+    code = "from nbcheckpoint.config import signing_key; print(signing_key().hex())"
+    import subprocess
+
+    env = {**os.environ, "JUPYTER_DATA_DIR": str(tmp_path / "new")}
+    racing = [subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE) for _ in range(4)]
+    assert len({process.communicate()[0] for process in racing}) == 1
+
+
+def test_the_store_is_found_like_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / "project" / "a" / "b"
+    deep.mkdir(parents=True)
+    (tmp_path / "project" / "pyproject.toml").touch()
+    assert config.store_location(start=deep) == str(tmp_path / "project" / ".nbcheckpoint")
+    (tmp_path / "project" / "a" / ".nbcheckpoint").mkdir()
+    assert config.store_location(start=deep) == str(tmp_path / "project" / "a" / ".nbcheckpoint")
+    monkeypatch.setenv("NBCHECKPOINT_STORE", "memory://env")
+    assert config.store_location(start=deep) == "memory://env"
+    assert config.store_location("memory://argument", start=deep) == "memory://argument"
