@@ -144,6 +144,8 @@ function RunRow(
   props: ITreeContext & { run: IRun; place: string }
 ): JSX.Element {
   const { model, trans, now, current, run, place } = props;
+  // In the groups, the status is what the group is called.
+  const isGrouped = place === 'all';
   const expanded = model.isExpanded(run.id, place);
   const key = rowKey(place, run);
   const { folder, name } = splitPath(run.workflow);
@@ -166,7 +168,7 @@ function RunRow(
     >
       <div className="nbc-Run-row" title={run.workflow}>
         <caretRightIcon.react className="nbc-Caret" tag="span" />
-        <span className="nbc-Dot" />
+        <span className="nbc-Dot" title={status} />
         <span className="nbc-Run-name">
           {folder && <span className="nbc-Run-folder">{folder}</span>}
           <span className="nbc-Run-file">{name}</span>
@@ -179,7 +181,7 @@ function RunRow(
           {age}
         </time>
         <span className="nbc-Run-facts">
-          <span className="nbc-Status">{status}</span>
+          {!isGrouped && <span className="nbc-Status">{status}</span>}
           {facts.map(fact => (
             <span key={fact} className="nbc-Fact">
               {fact}

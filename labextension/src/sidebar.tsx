@@ -93,7 +93,7 @@ export function Sidebar({ model, trans }: IViewProps): JSX.Element {
       </header>
       <div className="nbc-Filter">
         <FilterBox
-          placeholder={trans.__('Filter by name, status or note')}
+          placeholder={trans.__('Filter runs')}
           updateFilter={(_, query) => {
             model.filter = query ?? '';
           }}

@@ -11,6 +11,9 @@ Object.assign(globalThis, {
       unobserve(): void {}
       disconnect(): void {}
     },
+  matchMedia:
+    globalThis.matchMedia ??
+    (() => ({ matches: false, addListener() {}, removeListener() {} })),
   // React warns unless a test says it will wait for updates.
   IS_REACT_ACT_ENVIRONMENT: true
 });

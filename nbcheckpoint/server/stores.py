@@ -10,7 +10,6 @@ root's own ancestors are looked at, and those no client can influence.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -87,11 +86,10 @@ class Stores:
             raise _refusal(path) from error
 
     def workflow(self, path: str, store: StoreReader) -> str:
-        """The name runs of the notebook at `path` go by: its path relative to the store's parent."""
+        """The name a kernel of the notebook at `path` gives its runs: the path from the store's parent."""
         notebook = self._folder(path) / PurePosixPath(path).name
-        parts = urlsplit(store.url)
-        home = Path(parts.path).parent if parts.scheme in ("", "file") else self.root.resolve()
-        return Path(os.path.relpath(notebook, home)).as_posix()
+        home = Path(store.url.removeprefix("file://")).parent
+        return notebook.relative_to(home).as_posix() if notebook.is_relative_to(home) else notebook.name
 
     def _folder(self, path: str) -> Path:
         """The folder a kernel of that notebook starts in; the root for no notebook."""

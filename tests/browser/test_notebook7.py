@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Jupyter
-from tests.browser.pages import cell, choose, run_all, section
+from tests.browser.pages import cell, choose, run_all, section, wait_until_idle
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -22,6 +22,7 @@ def test_the_panel_and_the_badge_are_there(
         f"{folder}/slow.ipynb", "%load_ext nbcheckpoint", "%%checkpointed\nanswer = 6 * 7\nprint(answer)"
     )
     page.goto(server.address(f"notebooks/{path}"))
+    wait_until_idle(page)
     run_all(page)
     expect(cell(page, 1).locator(".jp-OutputArea")).to_contain_text("computed")
     expect(cell(page, 1)).to_have_class(re.compile("nbc-mod-computed"))
