@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from nbcheckpoint.errors import Error
 
 if TYPE_CHECKING:
+    from nbcheckpoint.events import subscribe
     from nbcheckpoint.store import Store, open_store
 
 try:
@@ -20,10 +21,15 @@ __all__ = [
     "__version__",
     "load_ipython_extension",
     "open_store",
+    "subscribe",
     "unload_ipython_extension",
 ]
 
-_LAZY = {"Store": "nbcheckpoint.store", "open_store": "nbcheckpoint.store"}
+_LAZY = {
+    "Store": "nbcheckpoint.store",
+    "open_store": "nbcheckpoint.store",
+    "subscribe": "nbcheckpoint.events",
+}
 
 
 def __getattr__(name: str) -> Any:

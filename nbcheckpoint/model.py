@@ -211,6 +211,8 @@ class Checkpoint(Record, frozen=True, kw_only=True):
     stream: Blob | None = None
     """The pickle of all values together, so that objects they share stay shared."""
     buffers: tuple[Blob, ...] = ()
+    needs: tuple[str, ...] = ()
+    """Checkpoints whose objects the stream refers to instead of holding them: they must stay as long as this."""
     outputs: Blob | None = None
     bytes: int = 0
     """Newly written for it."""
@@ -218,6 +220,11 @@ class Checkpoint(Record, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}
     format: int = FORMAT
     trusted: bool = True
+
+    @property
+    def size(self) -> int:
+        """All its bytes, shared or not."""
+        return sum(blob.size for blob in (self.stream, *self.buffers, self.outputs) if blob is not None)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -11,17 +11,25 @@ cloudpickle's way, a private copy of everything, is used only with `definitions=
 has no such notebook.
 
 One bad value costs only itself: when the stream fails, each value is tried alone, the bad ones are reported
-with the path to what is wrong inside them, and the others are written without them.
+with the path to what is wrong inside them, and the others are written without them. The same on the way back: a
+class that no longer exists costs only the values that contain one.
+
+An object that an earlier checkpoint holds already, unchanged, may be written as a reference to it. Whoever decodes
+says what the reference stands for: the live object, or the one restored from there.
 """
 
 from __future__ import annotations
 
+import gc
 import io
+import logging
 import pickle
 import sys
 import time
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from importlib.metadata import entry_points
 from typing import Any, Literal, NamedTuple, cast
 
 import cloudpickle
@@ -36,22 +44,47 @@ OUT_OF_BAND = 1 << 16
 Definitions = Literal["reference", "value"]
 
 
+class Reference(NamedTuple):
+    """An object as an earlier checkpoint holds it."""
+
+    checkpoint: str
+    name: str
+
+
 class Encoded(NamedTuple):
     stream: Blob
     buffers: tuple[Blob, ...]
     names: tuple[str, ...]
     """Those that are in the stream."""
     failed: tuple[NotSaved, ...]
+    referred: tuple[Reference, ...] = ()
+    """The references that were written instead of objects."""
 
 
-def encode(values: Mapping[str, Any], writer: BlobWriter, *, definitions: Definitions = "reference") -> Encoded:
-    """Write the values through `writer`. Never raises for a value: those it cannot write are in `failed`."""
+class Decoded(NamedTuple):
+    values: dict[str, Any]
+    failed: dict[str, str]
+    """Name -> why it could not be made again."""
+
+
+def encode(
+    values: Mapping[str, Any],
+    writer: BlobWriter,
+    *,
+    definitions: Definitions = "reference",
+    references: Mapping[int, Reference] | None = None,
+) -> Encoded:
+    """Write the values through `writer`. Never raises for a value: those it cannot write are in `failed`.
+
+    `references` maps the id of a live object to where it is saved already. The values themselves are written in
+    full even if they are in it: a reference is for what is found inside of them.
+    """
     good = dict(values)
     failed: list[NotSaved] = []
     while True:
         try:
-            stream, buffers = _dump(good, writer, definitions)
-            return Encoded(stream, buffers, tuple(good), tuple(failed))
+            stream, buffers, referred = _dump(good, writer, definitions, references)
+            return Encoded(stream, buffers, tuple(good), tuple(failed), referred)
         except Exception as error:  # whatever a user's __reduce__ may raise
             bad = _find_bad(good, definitions)
             if not bad:
@@ -62,12 +95,96 @@ def encode(values: Mapping[str, Any], writer: BlobWriter, *, definitions: Defini
                 del good[item.name]
 
 
-def decode(stream: bytes | memoryview, buffers: Iterable[Any]) -> dict[str, Any]:
-    """The values. Only ever called with a stream whose digest an authenticated record names."""
-    return cast("dict[str, Any]", pickle.loads(stream, buffers=buffers))  # noqa: S301  # authenticated, see above
+def decode(stream: bytes, buffers: Sequence[Any], resolve: Resolve) -> Decoded:
+    """The values. Only ever called with a stream whose digest an authenticated record names.
+
+    Raises what unpickling raises, unless what is missing is a module or a name in one: then only the values that
+    contain it fail.
+    """
+    try:
+        plain = _Unpickler(io.BytesIO(stream), buffers=buffers)
+        plain.resolve = resolve
+        return Decoded(cast("dict[str, Any]", plain.load()), {})
+    except (ImportError, AttributeError):
+        tolerant = _TolerantUnpickler(io.BytesIO(stream), buffers=buffers)
+        tolerant.resolve = resolve
+        return _without_missing(cast("dict[str, Any]", tolerant.load()))
 
 
-def _dump(values: dict[str, Any], writer: BlobWriter, definitions: Definitions) -> tuple[Blob, tuple[Blob, ...]]:
+Resolve = Callable[[Reference], Any]
+
+
+class _Unpickler(pickle.Unpickler):
+    """pickle's own, with references to earlier checkpoints resolved by the caller."""
+
+    resolve: Resolve
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self.resolve(Reference(*pid))
+
+
+class _Missing:
+    """Stands where something was whose class or function no longer exists."""
+
+    kept: list[Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> _Missing:
+        self = super().__new__(cls)
+        self.kept = [args, kwargs]
+        return self
+
+    def __setstate__(self, state: Any) -> None:
+        self.kept = [state]
+
+    def _keep(self, *items: Any) -> None:
+        self.kept.extend(items)
+
+    append = extend = __setitem__ = add = update = _keep
+
+
+class _TolerantUnpickler(_Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return super().find_class(module, name)
+        except (ImportError, AttributeError):
+            return type(name.rpartition(".")[2], (_Missing,), {"__module__": module, "__qualname__": name})
+
+
+def _without_missing(values: dict[str, Any]) -> Decoded:
+    failed: dict[str, str] = {}
+    for name, value in values.items():
+        missing = _find_missing(value)
+        if missing is not None:
+            failed[name] = f"{missing.__module__}.{missing.__qualname__} does not exist here"
+    return Decoded({name: value for name, value in values.items() if name not in failed}, failed)
+
+
+def _find_missing(value: Any) -> type | None:
+    """The first stand-in inside of a value, at any depth."""
+    seen: dict[int, Any] = {}
+    stack = [value]
+    while stack:
+        obj = stack.pop()
+        if id(obj) in seen or isinstance(obj, types.ModuleType):
+            continue
+        seen[id(obj)] = obj
+        kind = obj if isinstance(obj, type) else type(obj)
+        if issubclass(kind, _Missing):
+            return kind
+        if isinstance(obj, type):
+            continue
+        stack.extend(gc.get_referents(obj))
+        if getattr(getattr(obj, "dtype", None), "kind", "") == "O" and hasattr(obj, "flat"):
+            stack.extend(obj.flat)  # the garbage collector does not look into arrays
+    return None
+
+
+def _dump(
+    values: dict[str, Any],
+    writer: BlobWriter,
+    definitions: Definitions,
+    references: Mapping[int, Reference] | None,
+) -> tuple[Blob, tuple[Blob, ...], tuple[Reference, ...]]:
     blobs: list[Blob] = []
 
     def take(buffer: pickle.PickleBuffer) -> bool:
@@ -78,8 +195,14 @@ def _dump(values: dict[str, Any], writer: BlobWriter, definitions: Definitions) 
         return False
 
     stream = writer.stream()
+    if references:
+        referring = ReferringPickler(stream, protocol=5, buffer_callback=take)
+        top = {id(value) for value in values.values()}
+        referring.references = {key: ref for key, ref in references.items() if key not in top}
+        referring.dump(values)
+        return stream.close(), tuple(blobs), tuple(sorted(referring.used))
     _pickler(definitions)(stream, protocol=5, buffer_callback=take).dump(values)
-    return stream.close(), tuple(blobs)
+    return stream.close(), tuple(blobs), ()
 
 
 def _pickler(definitions: Definitions) -> Callable[..., pickle.Pickler]:
@@ -90,7 +213,9 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
     """cloudpickle, but what is alive in the notebook under its own name is written as that name."""
 
     def reducer_override(self, obj: Any) -> Any:
-        for reducer in _reducers:
+        kind = type(obj)
+        reducer = _reducers[kind] if kind in _reducers else _find_reducer(kind)
+        if reducer is not None:
             reduced = reducer(obj)
             if reduced is not NotImplemented:
                 return reduced
@@ -102,14 +227,52 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         return super().reducer_override(obj)
 
 
+class ReferringPickler(NotebookPickler):
+    """The same, with references. A class of its own, because `persistent_id` is called for every single object."""
+
+    references: Mapping[int, Reference]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.used: set[Reference] = set()
+
+    def persistent_id(self, obj: Any) -> Any:
+        reference = self.references.get(id(obj))
+        if reference is None:
+            return None
+        self.used.add(reference)
+        return tuple(reference)
+
+
 Reducer = Callable[[Any], Any]
-_reducers: list[Reducer] = []
+_reducers: dict[type, Reducer | None] = {}
+_registered: dict[str, Reducer] = {}
 
 
-def register_reducer(reducer: Reducer) -> None:
-    """Add a typed encoder: takes any object, returns a reduce tuple for those it knows, else NotImplemented."""
-    if reducer not in _reducers:
-        _reducers.append(reducer)
+def register_reducer(type_path: str, reducer: Reducer) -> None:
+    """Add a typed encoder for exactly this type, named like `numpy.ndarray`: the type need not be imported yet.
+
+    It is given the object and returns what `__reduce_ex__` would, or NotImplemented to leave it to pickle.
+    """
+    _registered[type_path] = reducer
+    _reducers.clear()
+
+
+def _find_reducer(kind: type) -> Reducer | None:
+    _load_plugins()
+    found = _registered.get(f"{kind.__module__}.{kind.__qualname__}")
+    _reducers[kind] = found
+    return found
+
+
+@lru_cache(maxsize=1)
+def _load_plugins() -> None:
+    """Typed encoders of other packages: each entry point is called once and registers what it has."""
+    for entry in entry_points(group="nbcheckpoint.codecs"):
+        try:
+            entry.load()()
+        except Exception:  # a broken plugin must not cost anyone a checkpoint
+            logging.getLogger("nbcheckpoint").exception("the codec %s could not be loaded", entry.name)
 
 
 def is_live(obj: type | types.FunctionType) -> bool:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,6 +29,7 @@ from nbcheckpoint import config
 from nbcheckpoint.backend.base import ABSENT, Backend
 from nbcheckpoint.codec import pickle as codec
 from nbcheckpoint.codec.chunks import BlobWriter, ChunkNames, names_of
+from nbcheckpoint.codec.pickle import Decoded, Reference, Resolve
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.codec.sign import Signer
 from nbcheckpoint.errors import (
@@ -40,6 +42,7 @@ from nbcheckpoint.errors import (
     Untrusted,
     UsageError,
 )
+from nbcheckpoint.events import emit
 from nbcheckpoint.model import (
     FORMAT,
     Blob,
@@ -149,16 +152,26 @@ class Store:
         return sorted(mine, key=lambda c: c.id.rpartition("-")[2], reverse=True)[:limit]
 
     def save(
-        self, draft: Checkpoint, values: Mapping[str, Any], *, outputs: Sequence[Any] = (), wait: bool = True
+        self,
+        draft: Checkpoint,
+        values: Mapping[str, Any],
+        *,
+        outputs: Sequence[Any] = (),
+        references: Mapping[int, Reference] | None = None,
+        wait: bool = True,
     ) -> Saved:
         """Save the values a step left, as `draft` describes it; its id, values and blobs are filled in here.
 
-        A value that cannot be saved is listed in `not_saved` and costs only itself. With `wait=False` the
-        bytes have been handed to the system on return and become durable in the background.
+        A value that cannot be saved is listed in `not_saved` and costs only itself. `references` (id of a live
+        object -> where it is saved) lets values refer to objects of earlier checkpoints instead of holding them.
+
+        With `wait=False` the bytes have been handed to the system on return and become durable in the background:
+        `done` tells, and an event. A save waits for the one before it, whose failure is not its own.
         """
-        self.flush()
+        if self._pending is not None:
+            wait_for([self._pending])
         writer = BlobWriter(self.backend.put_chunk, self._names)
-        encoded = codec.encode(values, writer)
+        encoded = codec.encode(values, writer, references=references)
         checkpoint = replace(
             draft,
             id=new_checkpoint_id(draft.code, draft.inputs_digest),
@@ -167,6 +180,7 @@ class Store:
             not_saved=(*draft.not_saved, *encoded.failed),
             stream=encoded.stream,
             buffers=encoded.buffers,
+            needs=tuple(sorted({reference.checkpoint for reference in encoded.referred})),
             outputs=writer.blob(msgspec.json.encode(outputs)) if outputs else None,
         )
         record = replace(checkpoint, bytes=writer.written)
@@ -177,7 +191,12 @@ class Store:
         return Saved(record, self._pending)
 
     def _commit(self, record: Checkpoint) -> None:
-        self._put(f"checkpoint/{record.id}", record, expect=ABSENT, durable=True)
+        try:
+            self._put(f"checkpoint/{record.id}", record, expect=ABSENT, durable=True)
+        except Error as error:
+            emit("checkpoint_failed", run=record.run, step=record.step, error=str(error))
+            raise
+        emit("checkpoint_saved", run=record.run, step=record.step, checkpoint=record.id, bytes=record.bytes)
 
     def flush(self) -> None:
         """Wait until everything saved so far is durable; raises what went wrong with it."""
@@ -185,27 +204,51 @@ class Store:
         if pending is not None:
             pending.result()
 
-    def restore(self, id: str, names: Sequence[str] | None = None) -> dict[str, Any]:
-        """The values of a checkpoint by name. Raises Untrusted before a byte of it is unpickled."""
+    def restore(self, id: str, names: Sequence[str] | None = None, *, resolve: Resolve | None = None) -> dict[str, Any]:
+        """The values of a checkpoint by name, all of them or those named. Raises Untrusted, NotRestorable."""
+        loaded = self.load(id, resolve=resolve)
+        wanted = loaded.values.keys() | loaded.failed.keys() if names is None else names
+        unknown = set(wanted) - loaded.values.keys() - loaded.failed.keys()
+        if unknown:
+            raise NotFound(f"checkpoint {id} has no {', '.join(sorted(unknown))}")
+        for name in wanted:
+            if name in loaded.failed:
+                raise NotRestorable(name, loaded.failed[name], hint="run the cell that defines it first")
+        return {name: loaded.values[name] for name in wanted}
+
+    def load(self, id: str, *, resolve: Resolve | None = None) -> Decoded:
+        """What of a checkpoint can be made again, and why the rest cannot.
+
+        Raises Untrusted before a byte of it is unpickled. `resolve` gives the live object for a reference to an
+        earlier checkpoint; without it, that checkpoint is loaded too.
+        """
         checkpoint = self.checkpoint(id)
         if not checkpoint.trusted:
             raise Untrusted(f"checkpoint {id} does not carry your signature")
-        unknown = set(names or ()) - set(checkpoint.names)
-        if unknown:
-            raise NotFound(f"checkpoint {id} has no {', '.join(sorted(unknown))}")
-        values = self._load(checkpoint)
-        return values if names is None else {name: values[name] for name in names}
-
-    def _load(self, checkpoint: Checkpoint) -> dict[str, Any]:
         if checkpoint.stream is None:
-            return {}
+            return Decoded({}, {})
         stream = self._read(checkpoint.stream)
         buffers = [self._map(blob) for blob in checkpoint.buffers]
         try:
-            return codec.decode(stream, buffers)
+            loaded = codec.decode(stream, buffers, resolve or self._resolver())
+        except Error:
+            raise
         except Exception as error:  # unpickling runs the users' own __setstate__ and imports
             why = f"{type(error).__name__}: {error}"
             raise NotRestorable(", ".join(checkpoint.names), why) from error
+        emit("checkpoint_restored", run=checkpoint.run, step=checkpoint.step, checkpoint=id)
+        return loaded
+
+    def _resolver(self) -> Resolve:
+        """Loads each checkpoint that is referred to once, so that two references to one object are one object."""
+        known: dict[str, dict[str, Any]] = {}
+
+        def resolve(reference: Reference) -> Any:
+            if reference.checkpoint not in known:
+                known[reference.checkpoint] = self.restore(reference.checkpoint, resolve=resolve)
+            return known[reference.checkpoint][reference.name]
+
+        return resolve
 
     def outputs(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
         """What the step displayed, in order, as notebook outputs."""

@@ -37,11 +37,16 @@ class Chunks(dict[str, bytes]):
 def round_trip(values: dict[str, Any]) -> tuple[dict[str, Any], pickle.Encoded, Chunks]:
     place = Chunks()
     encoded = pickle.encode(values, BlobWriter(place.put))
-    back = pickle.decode(bytes(place.read(encoded.stream)), [place.read(blob) for blob in encoded.buffers])
-    return back, encoded, place
+    return load(place, encoded).values, encoded, place
 
 
-@given(st.sampled_from([0, 1, INLINE, INLINE + 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5]), st.integers(500, 1 << 21))
+def load(place: Chunks, encoded: pickle.Encoded, resolve: Any = None) -> pickle.Decoded:
+    return pickle.decode(bytes(place.read(encoded.stream)), [place.read(blob) for blob in encoded.buffers], resolve)
+
+
+@given(
+    st.sampled_from([0, 1, INLINE, INLINE + 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5]), st.integers(500, 1 << 21)
+)
 def test_a_blob_is_the_same_however_it_is_written(size: int, step: int) -> None:
     data = (b"0123456789abcdef" * (size // 16 + 1))[:size]
     one, two = Chunks(), Chunks()
@@ -137,7 +142,7 @@ def test_definitions_of_the_notebook_travel_by_reference(main: types.ModuleType)
         "scale = 2\nclass Model:\n    pass\ndef helper(x): return x * scale\n"
         "model = Model()\nf = lambda x: helper(x)\n"
         "def make(n):\n    def inner(x): return x * n * scale\n    return inner\nclosure = make(3)\n"
-        "def make_fact():\n    def fact(n): return 1 if n < 2 else n * fact(n - 1)\n    return fact\nfact = make_fact()\n"
+        "def make_fact():\n    def fact(n): return n * fact(n - 1) if n else 1\n    return fact\nfact = make_fact()\n"
     )
     exec(source, vars(main))
     names = ("model", "helper", "f", "closure", "fact")
@@ -146,6 +151,60 @@ def test_definitions_of_the_notebook_travel_by_reference(main: types.ModuleType)
     assert back["helper"] is main.helper  # type: ignore[attr-defined]
     main.scale = 10  # type: ignore[attr-defined]
     assert (back["f"](1), back["closure"](1), back["fact"](4)) == (10, 30, 24)
+
+
+def test_an_object_saved_earlier_is_referred_to(main: types.ModuleType) -> None:
+    frame = pd.DataFrame({"a": range(100_000)})
+    shared = [frame]
+    place = Chunks()
+    where = pickle.Reference("checkpoint", "frame")
+    values = {"box": {"data": frame}, "shared": shared}
+    encoded = pickle.encode(values, BlobWriter(place.put), references={id(frame): where})
+    assert encoded.referred == (where,)
+    assert encoded.buffers == ()
+    live = object()
+    back = load(place, encoded, lambda reference: {where: live}[reference]).values
+    assert back["box"]["data"] is back["shared"][0] is live
+
+
+def test_a_class_that_is_gone_costs_only_the_values_that_contain_one(main: types.ModuleType) -> None:
+    exec("class Gone(list):\n    pass\nclass Here:\n    pass", vars(main))
+    gone, here = main.Gone, main.Here  # type: ignore[attr-defined]
+    deep = np.array([{"x": gone([1])}], dtype=object)
+    values = {"a": gone([1, 2]), "b": {"deep": [deep]}, "c": here(), "d": [1], "e": gone}
+    place = Chunks()
+    encoded = pickle.encode(values, BlobWriter(place.put))
+    del main.Gone  # type: ignore[attr-defined]
+    loaded = load(place, encoded)
+    assert set(loaded.values) == {"c", "d"}
+    assert set(loaded.failed) == {"a", "b", "e"}
+    assert loaded.failed["a"] == "__main__.Gone does not exist here"
+
+
+@pytest.mark.parametrize(
+    "strings",
+    [
+        ["text", None, "", "ünï\0code"] * 5000,
+        ["text", float("nan")] * 5000,
+        ["text", 1] * 5000,
+        ["lone \ud800"] * 10_000,
+        [str.__new__(type("Sub", (str,), {}), "x")] * 10_000,
+    ],
+    ids=["strings", "nan", "mixed", "surrogates", "subclass"],
+)
+def test_arrays_of_strings_come_back_as_they_were(strings: list[Any]) -> None:
+    array = np.array(strings, dtype=object)
+    for layout in (array, array.reshape(2, -1), np.asfortranarray(array.reshape(2, -1))):
+        back = round_trip({"a": layout})[0]["a"]
+        assert back.shape == layout.shape
+        assert [(type(x), repr(x)) for x in back.flat] == [(type(x), repr(x)) for x in layout.flat]
+        back[...] = "writeable"
+
+
+def test_arrow_is_used_where_it_can_be() -> None:
+    array = np.array([f"row {i}" for i in range(100_000)], dtype=object)
+    encoded = round_trip({"a": array})[1]
+    assert encoded.stream.size < 2000
 
 
 def test_looking_never_calls_user_code() -> None:

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from nbcheckpoint import config
-from nbcheckpoint.errors import NotFound, StoreDamaged, StoreTooNew, Untrusted, UsageError
+from nbcheckpoint.codec.pickle import Reference
+from nbcheckpoint.errors import NotFound, StoreDamaged, StoreFull, StoreTooNew, Untrusted, UsageError
+from nbcheckpoint.events import subscribe
 from nbcheckpoint.model import FORMAT, Checkpoint, Owner
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.liveness import is_alive, this_process
@@ -67,6 +69,48 @@ def test_stored_values_are_not_the_live_ones(store: Store) -> None:
     assert store.restore(id)["x"] == [1]
 
 
+def test_a_reference_is_loaded_from_where_it_points(store: Store) -> None:
+    frame = {"big": list(range(1000))}
+    first = store.save(draft(), {"frame": frame}).checkpoint
+    box, other = {"data": frame}, [frame]
+    refs = {id(frame): Reference(first.id, "frame")}
+    second = store.save(draft(code="d" * 64), {"box": box, "other": other}, references=refs).checkpoint
+    assert second.needs == (first.id,)
+    back = store.restore(second.id)
+    assert back["box"]["data"] is back["other"][0]
+    assert back["box"]["data"] == frame
+    live = object()
+    assert store.restore(second.id, resolve=lambda ref: live)["box"]["data"] is live
+
+
+def test_a_failed_save_is_told_and_does_not_spoil_the_next(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    stop = subscribe(lambda event: told.append(event.type))
+    real = store.backend.put
+
+    def full(*args: Any, **kwargs: Any) -> str:
+        raise StoreFull("no space")
+
+    monkeypatch.setattr(store.backend, "put", full)
+    failed = store.save(draft(), {"x": 1}, wait=False)
+    assert isinstance(failed.done.exception(), StoreFull)
+    monkeypatch.setattr(store.backend, "put", real)
+    saved = store.save(draft(), {"x": 2})
+    stop()
+    assert told == ["checkpoint_failed", "checkpoint_saved"]
+    assert [c.id for c in store.find("c" * 64)] == [saved.checkpoint.id]
+
+
+def test_a_listener_that_raises_disturbs_nobody(store: Store) -> None:
+    told: list[str] = []
+    stops = [subscribe(lambda event: 1 / 0), subscribe(lambda event: told.append(event.type))]
+    store.save(draft(), {"x": 1})
+    for stop in stops:
+        stop()
+    store.save(draft(), {"x": 1})
+    assert told == ["checkpoint_saved"]
+
+
 def test_runs_newest_first_with_paging(store: Store) -> None:
     ids = [store.begin_run(f"nb{n % 2}.ipynb").id for n in range(6)]
     newest = sorted(ids, reverse=True)
@@ -106,19 +150,32 @@ class Bomb:
         return (os.mkdir, ("pwned",))
 
 
+_heard: list[list[Any]] = []
+
+
+def _hear(event: str, args: tuple[Any, ...]) -> None:
+    if event == "pickle.find_class":
+        for seen in _heard:
+            seen.append(args)
+
+
+sys.addaudithook(_hear)
+
+
+def test_the_alarm_works(store: Store, unpickled: list[Any]) -> None:
+    store.restore(store.save(draft(), {"x": Bomb()}).checkpoint.id)
+    assert unpickled
+    assert Path("pwned").exists()
+
+
 @pytest.fixture
-def unpickled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
-    """Counts what reaches `pickle.loads`, and where a bomb would go off."""
+def unpickled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Any]]:
+    """What has been unpickled: Python itself reports every class and function a pickle asks for."""
     monkeypatch.chdir(tmp_path)
     seen: list[Any] = []
-    real = pickle.loads
-
-    def counting(data: Any, **kwargs: Any) -> Any:
-        seen.append(data)
-        return real(data, **kwargs)
-
-    monkeypatch.setattr("nbcheckpoint.codec.pickle.pickle.loads", counting)
-    return seen
+    _heard.append(seen)
+    yield seen
+    _heard.remove(seen)
 
 
 def tampered(store: Store, id: str, change: Any) -> None:
@@ -151,9 +208,10 @@ def test_a_moved_checkpoint_is_untrusted(store: Store, unpickled: list[Any]) -> 
     id = store.save(draft(), {"x": 1}).checkpoint.id
     found = store.backend.get(f"checkpoint/{id}")
     assert found is not None
-    store.backend.put(f"checkpoint/{id[:-1]}0", found.value)
+    moved = id[:-1] + ("1" if id.endswith("0") else "0")
+    store.backend.put(f"checkpoint/{moved}", found.value)
     with pytest.raises(Untrusted):
-        store.restore(f"{id[:-1]}0")
+        store.restore(moved)
     assert unpickled == []
 
 
