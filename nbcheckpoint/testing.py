@@ -162,9 +162,7 @@ class BackendContract:
 
     @pytest.mark.parametrize("reverse", [False, True])
     @pytest.mark.parametrize("limit", [1, 3, 100])
-    def test_paging_with_after_visits_everything_once(
-        self, backend: Backend, limit: int, reverse: bool
-    ) -> None:
+    def test_paging_with_after_visits_everything_once(self, backend: Backend, limit: int, reverse: bool) -> None:
         for key in KEYS:
             backend.put(key, b"", durable=False)
         seen: list[str] = []
@@ -246,9 +244,7 @@ class BackendContract:
         with pytest.raises(NotFound):
             backend.map_chunks([name], 5)
 
-    @pytest.mark.parametrize(
-        "name", ["", "x", "../" * 20 + "ab", "A" * 64, "0" * 63, "0" * 65, "0" * 64 + "\n"]
-    )
+    @pytest.mark.parametrize("name", ["", "x", "../" * 20 + "ab", "A" * 64, "0" * 63, "0" * 65, "0" * 64 + "\n"])
     def test_what_is_no_digest_is_no_chunk(self, backend: Backend, name: str) -> None:
         for call in (
             lambda: backend.put_chunk(name, b""),
@@ -303,9 +299,7 @@ class BackendContract:
     # Mapping.
 
     def test_mapped_chunks_stand_behind_one_another(self, backend: Backend) -> None:
-        chunks = [
-            chunk(seed, size) for seed, size in enumerate((65_536, 1 << 20, 4096, 70_000, 3, 1 << 17, 9))
-        ]
+        chunks = [chunk(seed, size) for seed, size in enumerate((65_536, 1 << 20, 4096, 70_000, 3, 1 << 17, 9))]
         for name, data in chunks:
             backend.put_chunk(name, data)
         whole = b"".join(data for _, data in chunks)

@@ -6,13 +6,13 @@ keep everything, and a `Disk` that knows only text keys, bytes, and files of one
 describes what is on the disk.
 
 - *Reading* goes through `disk_index.Reader`, a connection of our own.
-- *Writing a chunk* (`put_chunk`) puts bytes into a file nobody knows yet, and remembers it as staged.
-- *Committing* (`sync`, a durable `put`) fsyncs the staged files and their folder, and then, in one short
+- *Writing a chunk* (`put_chunk`) puts bytes into a pack nobody knows yet, and remembers it as staged.
+- *Committing* (`sync`, a durable `put`) fsyncs the staged packs and their folder, and then, in one short
   transaction with a synchronous log, inserts their rows and the record. SQLite's lock is never held while a
   file is written or fsynced. A put that is not durable is the same transaction without the fsync; a later
   durable one covers it, because the log is one sequence.
-- *Deleting* a chunk removes its row first; its file is unlinked after a durable commit, so that a power cut
-  never leaves a row without its file.
+- *Deleting* a chunk removes its row first; a pack without rows is unlinked after a durable commit, so that a power
+  cut never leaves a row without its pack.
 - *A miss* is believed, and a transaction built, only upon an index known to be sound (`disk_witness`): a flipped
   bit in it would otherwise make finished work look "never computed".
 - *Waiting* for SQLite's lock is bounded and never done with our own locks held, so a fork, which takes them,
@@ -45,19 +45,18 @@ from nbcheckpoint.backend import disk_fork, disk_index, disk_place
 from nbcheckpoint.backend.base import ABSENT, Entry, Versioned, check_chunk_name, check_key
 from nbcheckpoint.backend.disk_audit import Auditor
 from nbcheckpoint.backend.disk_chunks import Chunks
-from nbcheckpoint.backend.disk_files import ChunkFiles, Suspicious, fsync_path
+from nbcheckpoint.backend.disk_files import Packs, fsync_path
 from nbcheckpoint.backend.disk_index import DB, translated
 from nbcheckpoint.backend.disk_rows import (
     CHUNK,
     RECORD,
     SELECT_CHUNK,
-    ChunkRow,
     Staged,
     chunk_row,
     intact,
     new_version,
 )
-from nbcheckpoint.backend.disk_stage import Stage
+from nbcheckpoint.backend.disk_stage import Stage, is_empty
 from nbcheckpoint.backend.disk_upkeep import ASIDE, Upkeep
 from nbcheckpoint.backend.disk_witness import WITNESS, Soundness, Witness
 
@@ -83,17 +82,13 @@ ATTEMPT_SECONDS: Final = 0.1
 """How long one attempt waits for SQLite's lock while holding ours."""
 
 UNLINK_AT_ONCE: Final = 64
-"""Deleted chunk files that may wait for the next durable commit."""
+"""Empty packs that may wait for the next durable commit."""
 
 T = TypeVar("T")
 
 
 class TextAndBytes(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
     """Text keys, bytes values, files of our own making. Pickle neither goes in nor comes out."""
-
-    def __init__(self, directory: str, min_file_size: int = 0, pickle_protocol: int = 0) -> None:
-        super().__init__(directory, min_file_size, pickle_protocol)
-        self._files = ChunkFiles(Path(directory))
 
     def put(self, key: object) -> tuple[str, bool]:
         if type(key) is not str:
@@ -105,9 +100,7 @@ class TextAndBytes(diskcache.Disk):  # type: ignore[misc]  # diskcache has no ty
             raise errors.StoreDamaged("a key in the index is not text")
         return key
 
-    def store(
-        self, value: object, read: bool, key: object = None
-    ) -> tuple[int, int, str | None, bytes | None]:
+    def store(self, value: object, read: bool, key: object = None) -> tuple[int, int, str | None, bytes | None]:
         if isinstance(value, Staged):
             mode = diskcache.core.MODE_RAW if value.filename is None else diskcache.core.MODE_BINARY
             return value.size, mode, value.filename, value.value
@@ -116,21 +109,15 @@ class TextAndBytes(diskcache.Disk):  # type: ignore[misc]  # diskcache has no ty
         return 0, diskcache.core.MODE_RAW, None, value
 
     def fetch(self, mode: int, filename: str | None, value: object, read: bool) -> bytes:
-        if mode == diskcache.core.MODE_RAW and type(value) is bytes:
+        if mode == diskcache.core.MODE_RAW and type(value) is bytes and filename is None:
             return value
-        if mode == diskcache.core.MODE_BINARY and filename is not None and not read:
-            with translated(Path(self._directory) / DB):
-                return self._files.read(filename)
-        raise errors.StoreDamaged("a value in the index is not bytes")
+        raise errors.StoreDamaged("a value in the index is not bytes, or not to be read this way")
 
     def filename(self, key: object = None, value: object = None) -> tuple[str, str]:
         raise TypeError("files are made by put_chunk only")
 
     def remove(self, file_path: str) -> None:
-        try:
-            self._files.remove(file_path)
-        except (OSError, Suspicious):
-            pass  # not a file of ours, or one we may not remove: at worst an orphan, for `sweep`
+        """Nothing: a pack holds other chunks too, and a name in the index is not to be trusted."""
 
 
 class Index(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
@@ -304,12 +291,12 @@ class DiskBackend:
         disk_fork.register(self)
 
     def _assemble(self, wait: float) -> None:
-        files = ChunkFiles(self.directory)
+        packs = Packs(self.directory)
         self._writer = Writer(self.directory, wait, self._check_there)
-        self._stage = Stage(self.directory, files)
-        self._chunks = Chunks(self.directory, files, self._stage, self._select, self._believe_miss)
+        self._stage = Stage(self.directory, packs)
+        self._chunks = Chunks(self.directory, packs, self._stage, self._select, self._believe_miss)
         self._auditor = Auditor(self._db, self._chunks.content, self._found_damage)
-        self._upkeep = Upkeep(self.directory, files, self._stage, self._chunks)
+        self._upkeep = Upkeep(self.directory, packs, self._stage, self._chunks, self._select)
 
     @classmethod
     def from_url(cls, url: str) -> DiskBackend:
@@ -369,8 +356,12 @@ class DiskBackend:
             return 0
         view = memoryview(data)
         view = view.cast("B") if view.nbytes else memoryview(b"")
-        with translated(self._db):
-            written = self._stage.add(name, view, replace=name in self._chunks.damaged)
+        try:
+            with translated(self._db):
+                written = self._stage.add(name, view, replace=name in self._chunks.damaged)
+        except errors.StoreFull:
+            self._stage.abandon()
+            raise
         self._chunks.damaged.discard(name)
         if self._stage.overfull:
             self.sync()
@@ -393,23 +384,22 @@ class DiskBackend:
         """As in the protocol. With `min_age`, a chunk put (or put again) in the last so many seconds stays."""
         check_chunk_name(name)
 
-        def work(index: Index) -> ChunkRow | None:
+        def work(index: Index) -> tuple[int, str | None]:
             rows = [chunk_row(row) for row in index.select(SELECT_CHUNK, (CHUNK + name,))]
             if not rows or rows[0].age < min_age:
-                return None
-            # Not Cache.delete: it would remove the file right away, before the row's absence is durable.
+                return 0, None
             index.select("DELETE FROM Cache WHERE raw = 1 AND key = ?", (CHUNK + name,))
-            return rows[0]
+            pack = rows[0].filename
+            return rows[0].size, pack if pack is not None and is_empty(index, pack) else None
 
         with self._stage.flushing:  # not while somebody is giving it a row
             freed = self._stage.drop(name) if not min_age else 0
-            row = self._making_room(lambda: self._commit(work))
-        if row is None:
-            return freed
+            size, pack = self._making_room(lambda: self._commit(work))
+            waiting = self._stage.doom(pack) if pack is not None else 0
         self._chunks.damaged.discard(name)
-        if row.filename is not None and self._stage.doom(row.filename) >= self._unlink_at_once:
+        if waiting >= self._unlink_at_once:
             self._making_room(self.sync)
-        return freed + row.size
+        return freed + size
 
     def scan_chunks(self, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, int, float]]:
         self._believe_miss()
@@ -501,6 +491,8 @@ class DiskBackend:
             self.sync()  # whatever made them orphans is durable now
             self._upkeep.remove_asides(grace_seconds)
             freed = self._upkeep.remove(orphans, self._commit)
+            freed += sum(self._upkeep.move_out(pack) for pack in self._upkeep.sparse(grace_seconds))
+            self.sync()
         self._commit(lambda index: index.select("PRAGMA incremental_vacuum(10000)"))
         return freed
 
@@ -658,6 +650,7 @@ def _build(aside: Path) -> None:
     diskcache.Cache(str(aside), disk=TextAndBytes, **SETTINGS).close()
     con = disk_index.connect(aside / DB, mode="rw")
     con.execute(disk_index.SCHEMA["nbcheckpoint"])
+    con.execute(disk_index.SCHEMA["nbcheckpoint_filename"])
     con.execute("INSERT INTO nbcheckpoint VALUES ('format', ?), ('sequence', 1)", (FORMAT,))
     con.close()  # the last connection: brings the log into the database and removes it
     os.chmod(aside / DB, 0o600)

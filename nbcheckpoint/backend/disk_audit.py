@@ -30,9 +30,7 @@ MOST: Final = 100_000
 class Auditor:
     """Checks chunks, and the index once, behind the user's back."""
 
-    def __init__(
-        self, db: Path, read: Callable[[ChunkRow], object], found: Callable[[str, str], None]
-    ) -> None:
+    def __init__(self, db: Path, read: Callable[[ChunkRow], object], found: Callable[[str, str], None]) -> None:
         """`read` raises StoreDamaged; `found` takes what is damaged (a chunk's name, or "") and why."""
         self._db = db
         self._read = read

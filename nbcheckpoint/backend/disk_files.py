@@ -1,13 +1,18 @@
-"""Chunk files: how bytes get onto the disk, and how they are read back without trusting anything.
+"""Pack files: how the bytes of chunks get onto the disk, and how they are read back without trusting anything.
 
-Theory of operation. A chunk of more than a few kilobytes is a file of its own, `<aa>/<digest>-<random>.raw`,
-written once and never changed, truncated or renamed. Nobody looks for it by name: it exists for readers from
-the moment its row is committed to the index, so a half-written file is merely an orphan that `sweep` removes.
-That is why no temporary name and no rename are needed, and why the random part matters: every put writes its
-own file, so a prune that removes an older file of the same content can never take away the one a newer row
-points to.
+Theory of operation. Chunks of more than a few kilobytes are written behind one another into *packs*,
+`<aa>/<random>.pack`, of some megabytes each. A pack is only ever appended to by the process that began it, and
+never again after its first fsync; it is never truncated, rewritten or renamed. Nobody looks for a pack by name:
+it exists for readers from the moment the rows of its chunks are committed to the index, so a half-written one is
+merely an orphan that `sweep` removes. Hence no temporary names. The random name matters: every put writes into
+a pack of its own process, so a prune that removes an older pack can never take away what a newer row points to.
 
-One batch of files (everything between two flushes) goes into one folder, drawn at random: a flush then has to
+Why not a file per chunk: a gigabyte is a thousand chunks, and a thousand times open, fsync, mmap is most of the
+cost of saving and restoring it. Chunks saved together are restored together, so a restore maps a few long runs.
+The price is that the space of a deleted chunk comes back only with its whole pack; `sweep` moves the few that are
+left in a mostly dead pack to a new one. (Punching holes instead would change pages somebody has mapped.)
+
+One batch of packs (everything between two flushes) goes into one folder, drawn at random, so that a flush has to
 fsync a single folder. The name in the index is hostile until it has matched `FILENAME` and the file has turned
 out to be a regular one, reached through no symbolic link.
 
@@ -26,11 +31,15 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
-FILENAME: Final = re.compile(r"[0-9a-f]{2}/([0-9a-f]{64})-[0-9a-f]{16}\.raw\Z")
+FILENAME: Final = re.compile(r"[0-9a-f]{2}/[0-9a-f]{32}\.pack\Z")
 """The only file names an index may speak of."""
+
+PACK_BYTES: Final = 16 << 20
+"""A pack takes no more chunks beyond this. It bounds what one surviving chunk can keep alive."""
+ALIGN: Final = 16 << 10
+"""Chunks begin on the pages of every common machine, so that they can be mapped. The gaps are holes."""
 
 QUARANTINE: Final = "quarantine"
 
@@ -54,7 +63,7 @@ def fingerprint(status: os.stat_result) -> str:
 
 
 class Folders:
-    """Opens chunk files for reading; `with` it, the folders they are in are opened once each."""
+    """Opens packs for reading; `with` it, the folders they are in are opened once each."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -63,7 +72,7 @@ class Folders:
     def open(self, filename: str) -> tuple[int, os.stat_result]:
         """A descriptor and its status. Raises Suspicious or OSError."""
         if not isinstance(filename, str) or not FILENAME.match(filename):
-            raise Suspicious(f"not the name of a chunk file: {str(filename)[:80]!r}")
+            raise Suspicious(f"not the name of a pack: {str(filename)[:80]!r}")
         try:
             fd = self._open(filename)
         except OSError as error:
@@ -87,43 +96,56 @@ class Folders:
             self._fds[folder] = os.open(path, os.O_RDONLY | _DIRECTORY | _SAFE)
         return os.open(filename[3:], _READ, dir_fd=self._fds[folder])
 
-    def __enter__(self) -> Folders:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         while self._fds:
             os.close(self._fds.popitem()[1])
 
+    def __enter__(self) -> Folders:
+        return self
 
-class ChunkFiles:
-    """The chunk files of one store."""
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class Packs:
+    """The packs of one store."""
 
     def __init__(self, directory: Path) -> None:
         self._root = str(directory)
+        self._fd = -1
         self.rotate()
 
     def rotate(self) -> None:
-        """Begin a new batch, in a folder of its own."""
+        """Finish the current pack; the next one begins a new batch."""
+        self._finish()
         self._folder = secrets.token_hex(1)
 
-    def write(self, name: str, data: memoryview) -> str:
-        """Write a new file and return its name. On any error nothing is left behind."""
-        filename = f"{self._folder}/{name}-{secrets.token_hex(8)}.raw"
-        path = f"{self._root}/{filename}"
-        fd = self._create(path)
-        try:
-            write_all(fd, data)
-            _start_writeback(fd, len(data))
-        except BaseException:
-            os.unlink(path)
-            raise
-        finally:
-            os.close(fd)
-        return filename
+    def _finish(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._filename, self._end = -1, "", 0
 
-    def _create(self, path: str) -> int:
+    def write(self, data: memoryview) -> tuple[str, int]:
+        """Append the bytes; returns which pack they are in and where. One thread at a time. Raises OSError."""
+        if self._fd < 0 or self._end >= PACK_BYTES:
+            self._finish()
+            self._begin()
+        offset = self._end
+        self._end = -(-(offset + len(data)) // ALIGN) * ALIGN  # also if it fails: nothing is written twice
+        try:
+            os.lseek(self._fd, offset, os.SEEK_SET)
+            write_all(self._fd, data)
+        except OSError:
+            if offset == 0:  # leave nothing behind
+                os.unlink(f"{self._root}/{self._filename}")
+                self._finish()
+            raise
+        _start_writeback(self._fd, offset, len(data))
+        return self._filename, offset
+
+    def _begin(self) -> None:
+        filename = f"{self._folder}/{secrets.token_hex(16)}.pack"
+        path = f"{self._root}/{filename}"
         try:
             fd = os.open(path, _NEW, 0o600)
         except FileNotFoundError:
@@ -132,13 +154,13 @@ class ChunkFiles:
             fd = os.open(path, _NEW, 0o600)
         if os.name == "posix" and os.fstat(fd).st_mode & 0o777 != 0o600:
             os.fchmod(fd, 0o600)  # an umask like 0777 takes away even our own access
-        return fd
+        self._fd, self._filename = fd, filename
 
     def flush(self, filename: str) -> str:
-        """fsync the file and return its fingerprint. Raises OSError.
+        """fsync the pack and return its fingerprint. Raises OSError.
 
-        No descriptor is kept open between `write` and here. The kernel reports a failed write-back to the
-        first fsync after it, also through a descriptor that was opened later.
+        A full pack has been closed by then. The kernel reports a failed write-back to the first fsync after it,
+        also through a descriptor that was opened later.
         """
         fd = os.open(f"{self._root}/{filename}", _SYNC)
         try:
@@ -150,12 +172,13 @@ class ChunkFiles:
     def folders(self) -> Folders:
         return Folders(self._root)
 
-    def read(self, filename: str) -> bytes:
-        """All of it, unchecked. Raises Suspicious or OSError."""
+    def read(self, filename: str, offset: int, size: int) -> bytes:
+        """Those bytes, unchecked; fewer if the pack ends before. Raises Suspicious or OSError."""
         with self.folders() as folders:
-            fd, status = folders.open(filename)
+            fd, _ = folders.open(filename)
         try:
-            return read_all(fd, status.st_size)
+            os.lseek(fd, offset, os.SEEK_SET)
+            return read_all(fd, size)
         finally:
             os.close(fd)
 
@@ -175,14 +198,8 @@ class ChunkFiles:
             return 0
         return size
 
-    def quarantine(self, filename: str) -> None:
-        """Move a damaged file out of the way instead of destroying what may still be salvaged."""
-        self.status(filename)
-        make_private(f"{self._root}/{QUARANTINE}")
-        os.replace(f"{self._root}/{filename}", f"{self._root}/{QUARANTINE}/{filename[3:]}")
-
     def every(self) -> Iterator[tuple[str, os.stat_result]]:
-        """Every regular file in the chunk folders, whatever its name."""
+        """Every regular file in the packs' folders, whatever its name."""
         for folder in sorted(entry.name for entry in os.scandir(self._root) if _is_folder(entry)):
             for entry in os.scandir(f"{self._root}/{folder}"):
                 try:
@@ -254,15 +271,15 @@ def fsync_path(path: Path | str) -> None:
         os.close(fd)
 
 
-def _load_writeback() -> Callable[[int, int], object]:
+def _load_writeback() -> Callable[[int, int, int], object]:
     if not sys.platform.startswith("linux"):
-        return lambda fd, size: None
+        return lambda fd, offset, size: None
     try:
         call = ctypes.CDLL(None, use_errno=True).sync_file_range
     except (OSError, AttributeError):
-        return lambda fd, size: None
+        return lambda fd, offset, size: None
     call.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
-    return lambda fd, size: call(fd, 0, size, 2)  # SYNC_FILE_RANGE_WRITE: begin, do not wait
+    return lambda fd, offset, size: call(fd, offset, size, 2)  # SYNC_FILE_RANGE_WRITE: begin, do not wait
 
 
 _start_writeback: Final = _load_writeback()

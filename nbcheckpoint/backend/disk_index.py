@@ -51,14 +51,13 @@ SCHEMA: Final = {
     ' UPDATE Settings SET value = value + NEW.size - OLD.size WHERE key = "size"; END',
     "Settings_size_delete": "CREATE TRIGGER Settings_size_delete AFTER DELETE ON Cache FOR EACH ROW BEGIN"
     ' UPDATE Settings SET value = value - OLD.size WHERE key = "size"; END',
+    "nbcheckpoint_filename": "CREATE INDEX nbcheckpoint_filename ON Cache (filename) WHERE filename IS NOT NULL",
     "nbcheckpoint": "CREATE TABLE nbcheckpoint (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
 }
-"""What diskcache 5.6 creates, plus our own table. An index with anything else in it is damaged or planted:
+"""What diskcache 5.6 creates, plus our own table and index. An index with anything else in it is damaged or planted:
 a changed name would make everything look "never stored", a foreign trigger could change what we write."""
 
-TOLERATED: Final = frozenset(
-    {"Cache_store_time", "Cache_access_time", "Cache_access_count", "Cache_tag_rowid"}
-)
+TOLERATED: Final = frozenset({"Cache_store_time", "Cache_access_time", "Cache_access_count", "Cache_tag_rowid"})
 """Indexes that a plain diskcache adds to suit its own settings, should somebody open the folder with it."""
 
 

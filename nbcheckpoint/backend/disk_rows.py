@@ -1,15 +1,17 @@
 """What the rows of the index say: records, chunks, and chunks that have no row yet.
 
 A record's row has the key `r/<key>`, its bytes in `value` and its version in `tag`. A chunk's row has the key
-`c/<digest>`; its bytes are in `value` when few (as they are, or compressed) and in a file otherwise. The tag of
-a chunk is four words: how it is stored, the file's fingerprint, and when it was put, as boot id and seconds
-since that boot. Age by the boot clock is what keeps a clock that jumps ten years from making every chunk of a
-save in progress look old enough to prune.
+`c/<digest>`; its bytes are in `value` when few (as they are, or compressed) and in a pack otherwise. The tag of a
+chunk is six words: how it is stored, the pack's fingerprint, where it begins in the pack, when it was put (boot id
+and seconds since that boot), and a checksum of the row.
+
+Age by the boot clock is what keeps a clock that jumps ten years from making every chunk of a save in progress look
+old enough to prune. The checksums, of records as of chunks, find what SQLite's own checks cannot see: an index
+entry that leads to the wrong row, or a changed byte inside a column.
 """
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -18,7 +20,6 @@ from typing import Any, Final, NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
-from nbcheckpoint.backend.disk_files import FILENAME
 from nbcheckpoint.errors import StoreDamaged
 
 RECORD: Final = "r/"
@@ -27,7 +28,7 @@ CHUNK: Final = "c/"
 INLINE: Final = 16 * 1024
 """Chunks that need no more than this, compressed if that helps, live in the index: no file, no extra fsync."""
 COMPRESS_BELOW: Final = 64 * 1024
-"""Larger ones stay as they are, in a file that can be mapped."""
+"""Larger ones stay as they are, in a pack, from where they can be mapped."""
 
 _CHECK: Final = 16
 
@@ -57,70 +58,70 @@ class Staged:
     name: str
     size: int
     """Bytes it takes in the store."""
-    filename: str | None = None
+    kind: str = "pack"
     value: bytes | None = None
-    """Its bytes in the index, when it has no file."""
-    kind: str = "file"
+    """Its bytes in the index, when it is in no pack."""
+    filename: str | None = None
+    offset: int = 0
     mark: str = ""
-    """Fingerprint of the file, once it has been fsynced."""
+    """Fingerprint of the pack, once it has been fsynced."""
     suspect: bool = False
-    """Its fsync failed: the bytes may be in the page cache only, marked clean."""
+    """An fsync of the pack failed: the bytes may be in the page cache only, marked clean."""
+    instead_of: str | None = None
+    """Commit it only in place of a row in this pack, which is to be emptied."""
 
     @property
     def tag(self) -> str:
-        return chunk_tag(self.kind, self.mark)
+        return chunk_tag(CHUNK + self.name, self.size, self.filename, self.kind, self.mark, self.offset)
 
 
 class ChunkRow(NamedTuple):
-    """A chunk's row, as selected by `CHUNK_COLUMNS`. Made by `chunk_row` only."""
+    """A chunk's row. Made by `chunk_row` only."""
 
-    key: str
+    name: str
     size: int
     filename: str | None
     value: bytes | None
-    tag: str
     stored: float
-
-    @property
-    def name(self) -> str:
-        return self.key[len(CHUNK) :]
-
-    @property
-    def kind(self) -> str:
-        return self.tag.split(" ")[0]
-
-    @property
-    def mark(self) -> str:
-        return self.tag.split(" ")[1]
+    kind: str
+    mark: str
+    offset: int
+    boot: str
+    since: str
 
     @property
     def age(self) -> float:
         """Seconds since it was put, never negative."""
-        _, _, boot, since = self.tag.split(" ")
-        if boot == boot_id() and boot != "-":
-            return max(0.0, boot_seconds() - float(since))
+        if self.boot == boot_id() and self.boot != "-":
+            return max(0.0, boot_seconds() - float(self.since))
         return max(0.0, time.time() - self.stored)
+
+    def renewed(self) -> str:
+        """Its tag, if it had been put just now."""
+        return chunk_tag(CHUNK + self.name, self.size, self.filename, self.kind, self.mark, self.offset)
 
 
 def chunk_row(values: tuple[Any, ...]) -> ChunkRow:
-    """The row, if it can be one: a flipped bit may have changed any column's type or place."""
-    row = ChunkRow(*values)
-    inline = row.filename is None and isinstance(row.value, bytes)
-    filed = isinstance(row.filename, str) and (match := FILENAME.match(row.filename)) and match[1] == row.name
-    fine = isinstance(row.size, int) and isinstance(row.stored, float) and _TAG.match(str(row.tag))
-    if not (fine and (inline or filed)):
-        raise StoreDamaged(f"the index entry of chunk {row.name[:64]} makes no sense")
-    return row
+    """The row selected by `CHUNK_COLUMNS`. Raises StoreDamaged if it is not what was written."""
+    key, size, filename, value, tag, stored = values
+    body, _, seal = str(tag).rpartition(" ")
+    if _row_seal(key, size, filename, body) != seal or not isinstance(stored, float):
+        raise StoreDamaged(f"the index entry of chunk {str(key)[2:66]} is not what was written")
+    kind, mark, offset, boot, since = body.split(" ")
+    return ChunkRow(key[2:], size, filename, value, stored, kind, mark, int(offset), boot, since)
 
 
-_TAG: Final = re.compile(r"(file|raw|zst) [-0-9a-f.]+ [-0-9a-f]+ [0-9]+\.[0-9]+\Z")
+def chunk_tag(key: str, size: int, filename: str | None, kind: str, mark: str, offset: int) -> str:
+    body = f"{kind} {mark or '-'} {offset} {boot_id()} {boot_seconds():.3f}"
+    return f"{body} {_row_seal(key, size, filename, body)}"
+
+
+def _row_seal(key: object, size: object, filename: object, body: str) -> str:
+    return xxh3_64_hexdigest(f"{key} {size} {filename} {body}".encode())
+
 
 CHUNK_COLUMNS: Final = "key, size, filename, value, tag, store_time"
 SELECT_CHUNK: Final = f"SELECT {CHUNK_COLUMNS} FROM Cache WHERE raw = 1 AND key = ?"
-
-
-def chunk_tag(kind: str, mark: str) -> str:
-    return f"{kind} {mark or '-'} {boot_id()} {boot_seconds():.3f}"
 
 
 def stage_inline(name: str, data: memoryview) -> Staged | None:
@@ -134,7 +135,7 @@ def stage_inline(name: str, data: memoryview) -> Staged | None:
             value, kind = packed, "zst"
     if len(value) > INLINE:
         return None
-    return Staged(name, len(value), value=value, kind=kind)
+    return Staged(name, len(value), kind, value)
 
 
 def inline_bytes(kind: str, value: object) -> bytes:

@@ -1,20 +1,24 @@
-"""Chunks on their way into the index: staged, made durable, committed; and files on their way out.
+"""Chunks on their way into the index: staged, made durable, committed; and packs on their way out.
 
-Theory of operation. A staged chunk is a file without a row, or bytes in memory when they are few. A commit has
+Theory of operation. A staged chunk is in a pack but has no row, or it is in memory when it is small. A commit has
 three acts, called by `disk.py` in this order: `prepare` (fsync everything staged; no lock of SQLite's is held),
 `insert` (inside the transaction: one row each), `settle` (after a durable commit: forget what was staged, unlink
-what was deleted). Whatever fails, the staged chunks stay staged and the next commit tries again.
+the packs that have become empty). Whatever fails, the staged chunks stay staged and the next commit tries again.
 
-A file whose fsync failed is never simply fsynced again, because the kernel may say "fine" after throwing the
-bytes away: it is read back, checked against its digest, and written anew.
+All rows of a pack are inserted by one transaction: writing to a pack and remembering the chunk is one step under
+`_writing`, and so is beginning a new batch. Hence a pack whose last row has been deleted will never get another
+one, and can be unlinked without looking again.
 
-A file may have been swept as an orphan by another process before it got its row. Both sides settle this inside
-a transaction: the sweeper looks for the row and unlinks, `insert` looks for the file and adds the row.
+A pack whose fsync failed is never simply fsynced again, because the kernel may say "fine" after throwing the bytes
+away: its chunks are read back, checked against their digests, and written to a new one.
+
+A pack may have been swept as an orphan by another process before its chunks got their rows. Both sides settle this
+inside a transaction: the sweeper looks for rows and unlinks, `insert` looks for the pack and adds the rows.
 """
 
 from __future__ import annotations
 
-import os
+import errno
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,8 +27,8 @@ from typing import Any, Final, Protocol
 
 from blake3 import blake3
 
-from nbcheckpoint.backend.disk_files import ChunkFiles, Suspicious, fsync_path
-from nbcheckpoint.backend.disk_rows import CHUNK, SELECT_CHUNK, Staged, chunk_row, chunk_tag, stage_inline
+from nbcheckpoint.backend.disk_files import Packs, Suspicious, fsync_path
+from nbcheckpoint.backend.disk_rows import CHUNK, SELECT_CHUNK, Staged, chunk_row, stage_inline
 from nbcheckpoint.errors import StoreError
 
 INLINE_LIMIT: Final = 8 << 20
@@ -32,7 +36,7 @@ INLINE_LIMIT: Final = 8 << 20
 
 
 class Transaction(Protocol):
-    """What `insert` needs of the index, inside a transaction."""
+    """What is needed of the index, inside a transaction."""
 
     def add(self, key: str, value: object, *, tag: str) -> bool: ...
     def set(self, key: str, value: object, *, tag: str) -> bool: ...
@@ -43,55 +47,81 @@ class Transaction(Protocol):
 class Batch:
     """What one commit takes along."""
 
-    staged: list[Staged] = field(default_factory=list)
-    touched: list[str] = field(default_factory=list)
-    doomed: list[str] = field(default_factory=list)
+    staged: list[Staged]
+    touched: list[str]
+    doomed: list[str]
+    emptied: set[str] = field(default_factory=set)
+    """Packs without a row, once this is committed."""
 
 
 class Stage:
     """What this process has put and not committed, or deleted and not unlinked."""
 
-    def __init__(self, directory: Path, files: ChunkFiles) -> None:
+    def __init__(self, directory: Path, packs: Packs) -> None:
         self._directory = directory
-        self._files = files
+        self._packs = packs
         self.forget()
 
     def forget(self) -> None:
         """After a fork: what the parent staged is the parent's to commit."""
         self.flushing = threading.Lock()
         """Held from `prepare` to `settle`, so that a commit never overtakes another one's fsync."""
+        self._writing = threading.Lock()
         self._staged: dict[str, Staged] = {}
         self._touched: dict[str, None] = {}
         self._replace: set[str] = set()
         self._doomed: list[str] = []
+        self._abandoned = False
+        self._packs.rotate()
 
     # Coming in.
 
-    def add(self, name: str, data: memoryview, *, replace: bool) -> int:
+    def add(self, name: str, data: memoryview, *, replace: bool = False, instead_of: str | None = None) -> int:
         """Stage a chunk. `replace`: what the index has under this name is damaged. Raises OSError."""
-        staged = stage_inline(name, data)
-        if staged is None:
-            staged = Staged(name, len(data), filename=self._files.write(name, data))
-        if replace:
-            self._replace.add(name)
-        self._touched.pop(name, None)
-        self._staged[name] = staged
-        return staged.size
+        with self._writing:
+            item = stage_inline(name, data)
+            if item is None:
+                filename, offset = self._packs.write(data)
+                item = Staged(name, len(data), filename=filename, offset=offset)
+            item.instead_of = instead_of
+            if replace:
+                self._replace.add(name)
+            self._touched.pop(name, None)
+            self._staged[name] = item
+            return item.size
 
     def touch(self, name: str) -> None:
         """It is in the index already: it must still be there at the commit, and counts as new from then on."""
-        self._touched[name] = None
+        item = self._staged.get(name)
+        if item is None:
+            self._touched[name] = None
+        else:
+            item.instead_of = None  # it was only being moved; now somebody counts on it
 
     def get(self, name: str) -> Staged | None:
         return self._staged.get(name)
 
+    def packs(self) -> set[str]:
+        """The packs our staged chunks are in."""
+        return {item.filename for item in list(self._staged.values()) if item.filename is not None}
+
     def drop(self, name: str) -> int:
-        """Forget a chunk that was staged. Returns the bytes freed."""
+        """Forget a chunk that was staged. Returns the bytes it took; its pack may become an orphan."""
         self._touched.pop(name, None)
         item = self._staged.pop(name, None)
-        if item is not None and item.filename is not None:
-            self._unlink(item.filename)
         return item.size if item is not None else 0
+
+    def abandon(self) -> None:
+        """The disk is full. What is staged belongs to saves that cannot succeed: give its space back.
+
+        Somebody's durable put may still count on it; so the next one raises.
+        """
+        with self._writing:
+            self._packs.rotate()
+            for filename in self.packs():
+                self._abandoned = True
+                self._unlink(filename)
+            self._staged = {name: item for name, item in self._staged.items() if item.filename is None}
 
     @property
     def overfull(self) -> bool:
@@ -102,8 +132,12 @@ class Stage:
 
     def prepare(self) -> Batch:
         """fsync everything staged. Raises OSError or Suspicious; nothing is forgotten then."""
-        self._files.rotate()
-        batch = Batch(list(self._staged.values()), list(self._touched), list(self._doomed))
+        with self._writing:
+            self._packs.rotate()
+            batch = Batch(list(self._staged.values()), list(self._touched), list(self._doomed))
+            if self._abandoned:
+                self._abandoned = False
+                raise OSError(errno.ENOSPC, "chunks of a save had to be given up when the disk was full")
         todo = [item for item in batch.staged if item.filename and not item.mark]
         try:
             self._flush(todo)
@@ -112,18 +146,17 @@ class Stage:
         return batch
 
     def _flush(self, todo: list[Staged]) -> None:
-        for item in todo:
-            if item.suspect:
-                self._rewrite(item)
+        self._rewrite([item for item in todo if item.suspect])
+        names = {str(item.filename) for item in todo}
         try:
-            marks = [self._files.flush(str(item.filename)) for item in todo]
-            self._flush_folders({str(item.filename)[:2] for item in todo})
+            marks = {name: self._packs.flush(name) for name in sorted(names)}
+            self._flush_folders({name[:2] for name in names})
         except OSError:
             for item in todo:
                 item.suspect = True
             raise
-        for item, mark in zip(todo, marks, strict=True):
-            item.mark = mark
+        for item in todo:
+            item.mark = marks[str(item.filename)]
 
     def _flush_folders(self, folders: set[str]) -> None:
         for folder in folders:
@@ -131,39 +164,58 @@ class Stage:
         if folders:
             fsync_path(self._directory)  # a folder may be new itself
 
-    def _rewrite(self, item: Staged) -> None:
-        """The disk refused this file: what the page cache still has goes into a new one."""
-        old = str(item.filename)
-        try:
-            data = self._files.read(old)
-        except FileNotFoundError:
-            data = b""
-        if blake3(data).hexdigest() != item.name:
-            self._staged.pop(item.name, None)
-            raise Suspicious(f"chunk {item.name} was lost by the disk before it was saved")
-        item.filename = self._files.write(item.name, memoryview(data))
-        item.suspect = False
-        self._unlink(old)
+    def _rewrite(self, suspects: list[Staged]) -> None:
+        """The disk refused their packs: what the page cache still has goes into new ones."""
+        for item in suspects:
+            try:
+                data = self._packs.read(str(item.filename), item.offset, item.size)
+            except FileNotFoundError:
+                data = b""
+            if blake3(data).hexdigest() != item.name:
+                self._staged.pop(item.name, None)
+                raise Suspicious(f"chunk {item.name} was lost by the disk before it was saved")
+            with self._writing:
+                item.filename, item.offset = self._packs.write(memoryview(data))
+            item.suspect = False
+        if suspects:
+            with self._writing:
+                self._packs.rotate()
 
     def insert(self, index: Transaction, batch: Batch) -> None:
         """Inside the transaction: give every staged chunk its row."""
+        packs = {item.filename for item in batch.staged if item.filename is not None}
+        missing = {name for name in packs if not (self._directory / name).exists()}
+        used: set[str | None] = set()
+        batch.emptied.clear()
         for item in batch.staged:
-            if item.filename is not None and not os.path.exists(self._directory / item.filename):
+            if item.filename in missing:
                 self._staged.pop(item.name, None)
                 raise StoreError(f"chunk {item.name} was swept while it was being saved", hint="save again")
-            # With `add` a row of somebody else's for the same content stays, and our file goes; `set` replaces.
-            store = index.set if item.name in self._replace else index.add
-            store(CHUNK + item.name, item, tag=item.tag)
+            if self._insert_one(index, batch, item):
+                used.add(item.filename)
+        batch.emptied |= packs - used
         for name in batch.touched:
             self._renew(index, name)
+
+    def _insert_one(self, index: Transaction, batch: Batch, item: Staged) -> bool:
+        """False if the row that is there already stays: somebody else's for the same content is as good."""
+        key = CHUNK + item.name
+        if item.name not in self._replace and item.instead_of is None:
+            return index.add(key, item, tag=item.tag)
+        old = index.select("SELECT filename FROM Cache WHERE raw = 1 AND key = ?", (key,))
+        if item.instead_of is not None and old != [(item.instead_of,)]:
+            return False
+        index.set(key, item, tag=item.tag)
+        if old and old[0][0] and is_empty(index, old[0][0]):
+            batch.emptied.add(old[0][0])
+        return True
 
     def _renew(self, index: Transaction, name: str) -> None:
         rows = index.select(SELECT_CHUNK, (CHUNK + name,))
         if not rows:
             self._touched.pop(name, None)
             raise StoreError(f"chunk {name} was pruned while it was being saved", hint="save again")
-        row = chunk_row(rows[0])
-        tag = chunk_tag(row.kind, row.mark)
+        tag = chunk_row(rows[0]).renewed()
         index.select("UPDATE Cache SET tag = ? WHERE raw = 1 AND key = ?", (tag, CHUNK + name))
 
     def settle(self, batch: Batch) -> None:
@@ -171,22 +223,27 @@ class Stage:
         for item in batch.staged:
             if self._staged.get(item.name) is item:
                 del self._staged[item.name]
-            self._replace.discard(item.name)
+                self._replace.discard(item.name)
         for name in batch.touched:
             self._touched.pop(name, None)
-        for filename in batch.doomed:
+        for filename in (*batch.doomed, *batch.emptied):
             self._unlink(filename)
-            self._doomed.remove(filename)
+        self._doomed = [filename for filename in self._doomed if filename not in batch.doomed]
 
     # Going out.
 
     def doom(self, filename: str) -> int:
-        """Its row is gone; the file goes as soon as that is durable. Returns how many are waiting."""
+        """It has no rows any more; it goes as soon as that is durable. Returns how many are waiting."""
         self._doomed.append(filename)
         return len(self._doomed)
 
     def _unlink(self, filename: str) -> None:
         try:
-            self._files.remove(filename)
+            self._packs.remove(filename)
         except (OSError, Suspicious):
             pass  # an orphan, for `sweep`
+
+
+def is_empty(index: Transaction, filename: str) -> bool:
+    """Inside a transaction: has this pack no rows left?"""
+    return not index.select("SELECT 1 FROM Cache WHERE filename = ? LIMIT 1", (filename,))

@@ -1,9 +1,9 @@
 """Looking after a store: giving space back, and going through everything.
 
-`sweep` and `verify` meet other processes at work. A file without a row may be about to get one, so a sweeper looks
-for the row and unlinks inside one transaction (see `disk_stage` for the other side). And a row may have been
-deleted by a commit that a power cut can still undo, so only what was already an orphan before a durable commit
-of our own is removed.
+`sweep` and `verify` meet other processes at work. A pack without rows may be about to get them, so a sweeper looks
+for rows and unlinks inside one transaction (see `disk_stage` for the other side). And rows may have been deleted
+by a commit that a power cut can still undo, so only what was already an orphan before a durable commit of our own
+is removed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from nbcheckpoint.backend.disk_chunks import Chunks
-from nbcheckpoint.backend.disk_files import FILENAME, ChunkFiles, Suspicious
-from nbcheckpoint.backend.disk_rows import CHUNK, SELECT_CHUNK, chunk_row
-from nbcheckpoint.backend.disk_stage import Stage, Transaction
+from nbcheckpoint.backend.disk_chunks import Chunks, Select
+from nbcheckpoint.backend.disk_files import FILENAME, QUARANTINE, Packs, Suspicious, make_private, write_new
+from nbcheckpoint.backend.disk_rows import CHUNK, CHUNK_COLUMNS, SELECT_CHUNK, ChunkRow, chunk_row
+from nbcheckpoint.backend.disk_stage import Stage, Transaction, is_empty
 from nbcheckpoint.errors import NotFound, StoreDamaged
 
 ASIDE: Final = ".new-"
 """Prefix of the folders in which a store is built before it gets its name."""
+
+SPARSE: Final = 0.5
+"""A pack of which less than this is still in use is emptied by `sweep`."""
 
 _AT_ONCE: Final = 64
 
@@ -30,26 +33,23 @@ _AT_ONCE: Final = 64
 class Upkeep:
     """Sweeping and verifying the chunks of one store."""
 
-    def __init__(self, directory: Path, files: ChunkFiles, stage: Stage, chunks: Chunks) -> None:
+    def __init__(self, directory: Path, packs: Packs, stage: Stage, chunks: Chunks, select: Select) -> None:
         self._directory = directory
-        self._files = files
+        self._packs = packs
         self._stage = stage
         self._chunks = chunks
+        self._select = select
 
     def orphans(self, grace_seconds: float) -> list[str]:
-        """Files older than that without a row, and not on our own stage."""
+        """Packs older than that without a row, and not on our own stage."""
         before = time.time() - grace_seconds
-        files = (
-            (match[1], filename)
-            for filename, status in self._files.every()
-            if status.st_mtime <= before and (match := FILENAME.match(filename))
-        )
-        found = []
-        for name, filename in files:
-            staged, row = self._stage.get(name), self._chunks.rows([name]).get(name)
-            if filename not in (staged and staged.filename, row and row.filename):
-                found.append(filename)
-        return found
+        ours, used = self._stage.packs(), self._used()
+        return [
+            filename
+            for filename, status in self._packs.every()
+            if FILENAME.match(filename) and status.st_mtime <= before and filename not in used
+            if filename not in ours
+        ]
 
     def remove(self, filenames: list[str], commit: Callable[[Callable[[Transaction], int]], int]) -> int:
         """Unlink those that are still orphans. Returns the bytes freed."""
@@ -60,13 +60,34 @@ class Upkeep:
         return freed
 
     def _remove(self, index: Transaction, filename: str) -> int:
-        rows = index.select(SELECT_CHUNK, (CHUNK + filename[3:67],))
-        if rows and chunk_row(rows[0]).filename == filename:
-            return 0
         try:
-            return self._files.remove(filename)
+            return self._packs.remove(filename) if is_empty(index, filename) else 0
         except (OSError, Suspicious):
             return 0
+
+    def sparse(self, grace_seconds: float) -> list[str]:
+        """Packs that are mostly dead, and have been left alone for that long."""
+        before = time.time() - grace_seconds
+        used = self._used()
+        return [
+            filename
+            for filename, status in self._packs.every()
+            if filename in used and used[filename] < SPARSE * status.st_size and status.st_mtime <= before
+        ]
+
+    def move_out(self, filename: str) -> int:
+        """Stage what is left in a pack, to be committed in its place. Returns the bytes that will be freed."""
+        sql = f"SELECT {CHUNK_COLUMNS} FROM Cache WHERE filename = ?"
+        rows = [chunk_row(values) for values in self._select(sql, (filename,))]
+        for row in rows:
+            if self._stage.get(row.name) is None:
+                self._stage.add(row.name, memoryview(self._chunks.content(row)), instead_of=filename)
+        return max(0, self._packs.status(filename).st_size - sum(row.size for row in rows))
+
+    def _used(self) -> dict[str, int]:
+        """Bytes in use, of every pack that has a row."""
+        sql = "SELECT filename, sum(size) FROM Cache WHERE filename IS NOT NULL GROUP BY filename"
+        return {str(filename): int(size) for filename, size in self._select(sql, ())}
 
     def remove_asides(self, grace_seconds: float) -> None:
         """What is left of stores that were being created when their process died."""
@@ -89,11 +110,15 @@ class Upkeep:
                 continue  # deleted meanwhile
 
     def quarantine(self, name: str, index: Transaction) -> None:
-        """Inside a transaction: the row goes, and its file out of the way, unless it was replaced meanwhile."""
+        """Inside a transaction: the row goes; what can be read of its bytes is kept aside."""
         try:
-            rows = [chunk_row(row) for row in index.select(SELECT_CHUNK, (CHUNK + name,))]
-            if rows and rows[0].filename is not None:
-                self._files.quarantine(rows[0].filename)
+            for values in index.select(SELECT_CHUNK, (CHUNK + name,)):
+                self._set_aside(chunk_row(values))
         except (StoreDamaged, OSError, Suspicious):
-            pass  # missing, or nothing we would touch
+            pass  # nothing that could be kept
         index.select("DELETE FROM Cache WHERE raw = 1 AND key = ?", (CHUNK + name,))
+
+    def _set_aside(self, row: ChunkRow) -> None:
+        data = row.value if row.filename is None else self._packs.read(row.filename, row.offset, row.size)
+        make_private(self._directory / QUARANTINE)
+        write_new(self._directory / QUARANTINE / row.name, bytes(data or b""))

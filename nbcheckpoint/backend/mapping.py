@@ -39,28 +39,31 @@ class Region:
             owner = bytearray(size)
         self.view: Final = memoryview(owner)
 
-    def can_lay(self, offset: int, length: int) -> bool:
-        """Whole pages only; at the very end of the region the rest of the page is ours as well."""
-        page = mmap.PAGESIZE
-        whole = length % page == 0 or offset + length == self.size
-        fits = 0 < length <= self.size - offset and offset % page == 0 and whole
-        return fits and self._base != 0 and self._mappings < MAX_MAPPINGS
-
-    def lay(self, fd: int, offset: int, length: int) -> bool:
-        """Map the file over its part. False when the system does not want to; the part is then to be read."""
-        if self._map(offset, length, mmap.MAP_PRIVATE, fd):
+    def lay(self, fd: int, start: int, offset: int, length: int) -> bool:
+        """Map `length` bytes of the file, from `start`, to `offset`. False if they are to be read instead."""
+        if not self._can_lay(start, offset, length):
+            return False
+        if self._map(offset, length, mmap.MAP_PRIVATE, fd, start):
             self._mappings += 1
             return True
         # A failed MAP_FIXED may have unmapped what was there.
-        if not self._map(offset, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1):
+        if not self._map(offset, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0):
             raise MemoryError(f"cannot map {length} bytes")
         self._mappings = MAX_MAPPINGS
         return False
 
-    def _map(self, offset: int, length: int, flags: int, fd: int) -> bool:
+    def _can_lay(self, start: int, offset: int, length: int) -> bool:
+        """Whole pages only; at the very end of the region the rest of the page is ours as well."""
+        page = mmap.PAGESIZE
+        on_page = offset % page == 0 and start % page == 0
+        whole = length % page == 0 or offset + length == self.size
+        fits = 0 < length <= self.size - offset
+        return on_page and whole and fits and self._base != 0 and self._mappings < MAX_MAPPINGS
+
+    def _map(self, offset: int, length: int, flags: int, fd: int, start: int) -> bool:
         where = self._base + offset
         protection = mmap.PROT_READ | mmap.PROT_WRITE
-        return bool(_mmap(where, length, protection, flags | _FIXED, fd, 0) == where)
+        return bool(_mmap(where, length, protection, flags | _FIXED, fd, start) == where)
 
 
 def _load_mmap() -> Any:
