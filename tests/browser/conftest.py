@@ -86,9 +86,7 @@ def _environment(home: Path) -> dict[str, str]:
     news = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     news.parent.mkdir(parents=True)
     news.write_text('{"fetchNews": "false", "checkForUpdates": false}')
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "NBCHECKPOINT"))
-    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "NBCHECKPOINT"))}
     return kept | {name: str(place) for name, place in places.items()} | {"TZ": "UTC"}
 
 
@@ -104,6 +102,8 @@ def start_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
             [
                 *(sys.executable, "-m", application, "--no-browser", "--ip=127.0.0.1", "--port=0"),
                 *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}", "--allow-root"),
+                # Lets a test wait for the kernel's connection, which no page shows.
+                *("--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True"),
                 *arguments,
             ],
             stdout=subprocess.DEVNULL,
@@ -197,9 +197,7 @@ def page(context: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Pa
     made.on("pageerror", lambda error: errors.append(error.stack or str(error)))
     yield made
     ARTIFACTS.mkdir(exist_ok=True)
-    made.screenshot(
-        path=ARTIFACTS / f"{re.sub(r'[^a-zA-Z0-9]+', '-', request.node.name)}.png", timeout=20_000
-    )
+    made.screenshot(path=ARTIFACTS / f"{re.sub(r'[^a-zA-Z0-9]+', '-', request.node.name)}.png", timeout=20_000)
     assert [error for error in errors if "/extensions/nbcheckpoint/" in error] == []
 
 

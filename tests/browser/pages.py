@@ -16,16 +16,25 @@ def open_in_lab(page: Page, server: Jupyter, path: str = "") -> None:
     """Open a notebook (or nothing) in a workspace nobody has used."""
     where = f"lab/workspaces/{uuid4().hex[:8]}" + (f"/tree/{path}" if path else "")
     page.goto(server.address(where, reset=""))
-    expect(page.locator("#jp-left-stack, #jp-main-dock-panel").first).to_be_attached()
     expect(page.locator("#jupyterlab-splash")).to_have_count(0)
     if path:
         wait_until_idle(page)
+    else:
+        expect(page.locator(".jp-Launcher")).to_be_visible()
 
 
 def wait_until_idle(page: Page) -> None:
-    expect(
-        page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook-ExecutionIndicator").first
-    ).to_have_attribute("data-status", "idle")
+    """Until the notebook in front has a kernel that is connected and waits.
+
+    The page shows `idle` before there is a connection, and what is run then is not run at all.
+    """
+    page.wait_for_function(
+        """() => {
+            const session = window.jupyterapp?.shell.currentWidget?.context?.sessionContext;
+            const kernel = session?.session?.kernel;
+            return session?.isReady && kernel?.connectionStatus === 'connected' && kernel.status === 'idle';
+        }"""
+    )
 
 
 def choose(page: Page, menu: str, entry: str) -> None:
@@ -49,9 +58,7 @@ def sidebar(page: Page) -> Locator:
     """The panel, opened by its tab if need be."""
     panel = page.locator("#nbcheckpoint-sidebar")
     if not panel.is_visible():
-        page.locator(
-            ".jp-SideBar .lm-TabBar-tab[title='Checkpoints'], [data-id='nbcheckpoint-sidebar']"
-        ).first.click()
+        page.locator(".jp-SideBar .lm-TabBar-tab[title='Checkpoints'], [data-id='nbcheckpoint-sidebar']").first.click()
     expect(panel).to_be_visible()
     return panel
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from nbcheckpoint.model import Reason, Step
-from tests.browser.conftest import Jupyter
+from tests.browser.conftest import ARTIFACTS, Jupyter
 from tests.browser.pages import cell, open_in_lab, restart_kernel, run_all, section, sidebar
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -53,12 +53,8 @@ def test_a_run_opens_to_its_steps_by_keyboard(page: Page, lab: Jupyter, folder: 
         run = store.begin_run("train.ipynb")
         reason = Reason(code="changed", text="helper clean() changed")
         store.put_step(Step(run=run.id, address="000000", name="load", status="restored", seconds=0.041))
-        store.put_step(
-            Step(run=run.id, address="000001", name="fit", status="completed", seconds=724, reason=reason)
-        )
-        store.put_step(
-            Step(run=run.id, address="000002", name="plot", status="failed", error="ValueError: no data")
-        )
+        store.put_step(Step(run=run.id, address="000001", name="fit", status="completed", seconds=724, reason=reason))
+        store.put_step(Step(run=run.id, address="000002", name="plot", status="failed", error="ValueError: no data"))
     open_in_lab(page, lab, path)
     panel = sidebar(page)
     row = section(panel, "This notebook").locator(".nbc-Run")
@@ -84,9 +80,7 @@ def test_names_from_a_store_are_text_and_never_run(page: Page, lab: Jupyter, fol
     with lab.store(folder) as store:
         run = store.begin_run(HOSTILE, note=HOSTILE)
         reason = Reason(code="x", text=HOSTILE)
-        store.put_step(
-            Step(run=run.id, address="000000", name=HOSTILE, status="failed", error=HOSTILE, reason=reason)
-        )
+        store.put_step(Step(run=run.id, address="000000", name=HOSTILE, status="failed", error=HOSTILE, reason=reason))
     open_in_lab(page, lab, path)
     panel = sidebar(page)
     row = section(panel, "All notebooks").locator(".nbc-Run")
@@ -105,9 +99,7 @@ def test_the_palette_shows_the_panel(page: Page, lab: Jupyter) -> None:
     expect(page.locator("#nbcheckpoint-sidebar")).to_be_visible()
 
 
-def test_a_server_without_the_extension_says_what_to_do(
-    page: Page, start_jupyter: Callable[..., Jupyter]
-) -> None:
+def test_a_server_without_the_extension_says_what_to_do(page: Page, start_jupyter: Callable[..., Jupyter]) -> None:
     server = start_jupyter("jupyterlab", "--ServerApp.jpserver_extensions={'nbcheckpoint': False}")
     open_in_lab(page, server)
     panel = sidebar(page)
@@ -142,6 +134,8 @@ def test_a_cell_computed_once_is_restored_in_a_new_kernel(page: Page, lab: Jupyt
     expect(runs.first).to_have_attribute("data-status", "running")
     expect(runs.first).to_contain_text("slow.ipynb")
     expect(runs.first).to_contain_text("1 restored")
+
+    page.screenshot(path=ARTIFACTS / "restored.png")
 
     # The badge comes from the file, not from the kernel: it is there again after a reload.
     page.keyboard.press("Control+s")
