@@ -145,3 +145,15 @@ export function splitPath(path: string): { folder: string; name: string } {
     ? { folder: '', name: path }
     : { folder: path.slice(0, end), name: path.slice(end) };
 }
+
+/**
+ * Where a store is, as seen from the server's root: what lies above it is the same for everything on the page.
+ *
+ * @param root The root as the server tells it, where the home directory may be written `~`.
+ */
+export function shortStore(store: string, root: string): string {
+  const end = root.startsWith('~') ? root.slice(1) : root;
+  const at = end.length > 1 ? store.indexOf(`${end}/`) : -1;
+  const isBelow = at === 0 || (at > 0 && end !== root);
+  return isBelow ? store.slice(at + end.length + 1) : store;
+}

@@ -2,6 +2,7 @@
  * The panel on the left: its frame, and what it says when there is nothing to list.
  */
 
+import { PageConfig } from '@jupyterlab/coreutils';
 import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { nullTranslator } from '@jupyterlab/translation';
 import {
@@ -14,6 +15,7 @@ import {
 import type { Message } from '@lumino/messaging';
 import * as React from 'react';
 import { arrange } from './arrange';
+import { shortStore } from './format';
 import { checkpointIcon } from './icons';
 import { RunTree } from './runs';
 import type { ICheckpointModel, IProblem, IRunList } from './tokens';
@@ -196,7 +198,7 @@ function Footer(props: {
       <span>{count}</span>
       {/* Shortened on the left: the end of a path says more than its beginning. */}
       <span className="nbc-Footer-store">
-        <bdi>{store}</bdi>
+        <bdi>{shortStore(store, PageConfig.getOption('serverRoot'))}</bdi>
       </span>
     </footer>
   );

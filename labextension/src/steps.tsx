@@ -78,8 +78,10 @@ function StepRow(props: {
             {fact}
           </span>
         ))}
+        {step.reason && (
+          <span className="nbc-Fact nbc-mod-wrap">{step.reason}</span>
+        )}
       </span>
-      {step.reason && <span className="nbc-Step-reason">{step.reason}</span>}
       {step.error && <span className="nbc-Step-error">{step.error}</span>}
     </div>
   );

@@ -1,6 +1,13 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
-import { ago, duration, exactTime, size, splitPath } from '../src/format';
+import {
+  ago,
+  duration,
+  exactTime,
+  shortStore,
+  size,
+  splitPath
+} from '../src/format';
 
 const trans = nullTranslator.load('nbcheckpoint');
 
@@ -79,5 +86,20 @@ describe('splitPath', () => {
     ['', '', '']
   ])('splits "%s"', (path, folder, name) => {
     expect(splitPath(path)).toEqual({ folder, name });
+  });
+});
+
+describe('shortStore', () => {
+  it.each([
+    ['/home/ada/shop/.nbcheckpoint', '/home/ada/shop', '.nbcheckpoint'],
+    ['/home/ada/shop/x/.nbcheckpoint', '/home/ada/shop', 'x/.nbcheckpoint'],
+    ['/home/ada/shop/x/.nbcheckpoint', '~/shop', 'x/.nbcheckpoint'],
+    ['/home/ada/.nbcheckpoint', '/home/ada/shop', '/home/ada/.nbcheckpoint'],
+    ['/home/ada/shop2/.nbc', '/home/ada/shop', '/home/ada/shop2/.nbc'],
+    ['/srv/home/ada/.nbc', '/home/ada', '/srv/home/ada/.nbc'],
+    ['redis://cache/0', '/', 'redis://cache/0'],
+    ['/srv/.nbcheckpoint', '', '/srv/.nbcheckpoint']
+  ])('shows %s below %s as %s', (store, root, text) => {
+    expect(shortStore(store, root)).toBe(text);
   });
 });

@@ -1,15 +1,24 @@
-"""What a person does in JupyterLab and Notebook 7, by the words they see."""
+"""What a person does in JupyterLab and Notebook 7, by the words they see; and what others leave in a store."""
 
 from __future__ import annotations
 
 import re
 from uuid import uuid4
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import Jupyter
+from nbcheckpoint.store import Store, open_store
+from tests.browser.jupyter import Jupyter
 
 expect.set_options(timeout=45_000)
+
+
+def store_in(server: Jupyter, folder: str) -> Store:
+    """The store in a folder of the server's root, opened under the server's own key."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_DATA_DIR", server.environment["JUPYTER_DATA_DIR"])
+        return open_store(server.root / folder / ".nbcheckpoint", create=True)
 
 
 def open_in_lab(page: Page, server: Jupyter, path: str = "") -> None:

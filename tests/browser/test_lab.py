@@ -9,8 +9,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from nbcheckpoint.model import Reason, Step
-from tests.browser.conftest import ARTIFACTS, Jupyter
-from tests.browser.pages import cell, open_in_lab, restart_kernel, run_all, section, sidebar
+from tests.browser.conftest import ARTIFACTS
+from tests.browser.jupyter import Jupyter
+from tests.browser.pages import cell, open_in_lab, restart_kernel, run_all, section, sidebar, store_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -26,7 +27,7 @@ def test_an_empty_panel_teaches(page: Page, lab: Jupyter, folder: str) -> None:
 
 def test_runs_are_listed_live_with_their_facts(page: Page, lab: Jupyter, folder: str) -> None:
     path = lab.write_notebook(f"{folder}/train.ipynb", "1 + 1")
-    with lab.store(folder) as store:
+    with store_in(lab, folder) as store:
         run = store.begin_run("train.ipynb")
         store.update_run(run.id, steps={"completed": 2, "restored": 3}, bytes=432_000_000, spared_seconds=724)
         store.begin_run("other/eda.ipynb")
@@ -49,7 +50,7 @@ def test_runs_are_listed_live_with_their_facts(page: Page, lab: Jupyter, folder:
 
 def test_a_run_opens_to_its_steps_by_keyboard(page: Page, lab: Jupyter, folder: str) -> None:
     path = lab.write_notebook(f"{folder}/train.ipynb", "1 + 1")
-    with lab.store(folder) as store:
+    with store_in(lab, folder) as store:
         run = store.begin_run("train.ipynb")
         reason = Reason(code="changed", text="helper clean() changed")
         store.put_step(Step(run=run.id, address="000000", name="load", status="restored", seconds=0.041))
@@ -77,7 +78,7 @@ def test_a_run_opens_to_its_steps_by_keyboard(page: Page, lab: Jupyter, folder: 
 def test_names_from_a_store_are_text_and_never_run(page: Page, lab: Jupyter, folder: str) -> None:
     """A shared store is written by others: what they call their runs must not become markup."""
     path = lab.write_notebook(f"{folder}/a.ipynb", "1 + 1")
-    with lab.store(folder) as store:
+    with store_in(lab, folder) as store:
         run = store.begin_run(HOSTILE, note=HOSTILE)
         reason = Reason(code="x", text=HOSTILE)
         store.put_step(Step(run=run.id, address="000000", name=HOSTILE, status="failed", error=HOSTILE, reason=reason))

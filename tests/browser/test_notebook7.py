@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Jupyter
+from tests.browser.jupyter import Jupyter
 from tests.browser.pages import cell, choose, run_all, section, wait_until_idle
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
