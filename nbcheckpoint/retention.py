@@ -7,7 +7,8 @@ Rules, in this order:
 2. A checkpoint stays while a step of a run that stays refers to it: checkpoints are shared by all runs. A *spare*
    one (no such step) stays while it is among the newest `versions` of its step and not older than
    `max_age_seconds`: going back to last week's code then costs nothing. A step's identity is its workflow
-   together with its cell's id or, where there is none, its name.
+   together with its cell's id or, where there is none, its name. And whatever a checkpoint that stays `needs`
+   stays with it.
 3. Where what is left takes more than `max_size`, spare checkpoints go, oldest first; then runs that rule 1 does
    not protect, longest untouched first, each with the checkpoints that no other run uses.
 
@@ -24,7 +25,7 @@ user's latest out. A time that cannot be read is never "too old".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
@@ -64,6 +65,8 @@ class Facts:
     created: str
     used_by: frozenset[str] = frozenset()
     """Ids of the runs with a step that refers to it."""
+    needs: frozenset[str] = frozenset()
+    """Ids of the checkpoints it cannot be restored without."""
     chunks: frozenset[str] = frozenset()
     """Needed only where there is a `max_size`."""
     trusted: bool = True
@@ -177,10 +180,24 @@ def _surplus_checkpoints(
             )
             gone[facts.id] = Gone(id=facts.id, code="versions", why=why)
         elif _too_old(facts.created, now, policy):
-            gone[facts.id] = Gone(
-                id=facts.id, code="age", why="no run uses it, and " + _old(facts.created, now, policy)
-            )
+            why = "no run uses it, and " + _old(facts.created, now, policy)
+            gone[facts.id] = Gone(id=facts.id, code="age", why=why)
+    for id in needed_by_others(checkpoints, gone.keys()):
+        del gone[id]
     return gone
+
+
+def needed_by_others(checkpoints: Iterable[Facts], going: Collection[str]) -> set[str]:
+    """Those of `going` that something staying cannot be restored without, however indirectly."""
+    needs = {facts.id: facts.needs for facts in checkpoints}
+    found: set[str] = set()
+    ahead = [need for id, some in needs.items() if id not in going for need in some]
+    while ahead:
+        id = ahead.pop()
+        if id in going and id not in found:
+            found.add(id)
+            ahead += needs.get(id, ())
+    return found
 
 
 def _newest_first(checkpoints: Iterable[Facts]) -> list[Facts]:
@@ -201,34 +218,45 @@ class _Left:
     gone_checkpoints: dict[str, Gone] = field(default_factory=dict)
     users: Counter[str] = field(default_factory=Counter)
     """Chunk -> how many checkpoints contain it. Its space comes back with the last of them."""
+    needers: Counter[str] = field(default_factory=Counter)
+    """Checkpoint -> how many others need it. It cannot go before the last of them."""
     size: int = 0
 
     def shrink_to(self, limit: int) -> list[str]:
         self.users.update(name for facts in self.checkpoints for name in facts.chunks)
+        self.needers.update(id for facts in self.checkpoints for id in facts.needs)
         self.size = sum(self.sizes.get(name, 0) for name in self.users)
-        oldest_first = _newest_first(self.checkpoints)[::-1]
-        for facts in oldest_first:
-            if self.size > limit and not facts.needed(self.staying):
-                self._drop(facts, "no run uses it, and the store is larger than its limit")
+        self.checkpoints = _newest_first(self.checkpoints)[::-1]
+        self._drop_spares(limit, "no run uses it, and the store is larger than its limit")
         for run in sorted(self.runs, key=lambda run: (run.updated, run.id)):
             if self.size > limit:
-                self._drop_run(run, oldest_first)
+                self._drop_run(run)
         if self.size > limit:
             return [f"what always stays takes {self.size:,} bytes, more than the limit of {limit:,}"]
         return []
 
-    def _drop_run(self, run: Run, oldest_first: list[Facts]) -> None:
+    def _drop_run(self, run: Run) -> None:
         why = f"the store is larger than its limit, and of {run.workflow} this run was untouched for longest"
         self.gone_runs[run.id] = Gone(id=run.id, code="size", why=why)
         self.staying.discard(run.id)
-        for facts in oldest_first:
-            if run.id in facts.used_by and not facts.needed(self.staying):
-                self._drop(facts, f"only run {run.id} used it, which had to go for space")
+        self._drop_spares(-1, f"run {run.id}, which had to go for space, was the last to use it")
+
+    def _drop_spares(self, limit: int, why: str) -> None:
+        """Oldest first. Each may set free what it needed, so until nothing more can go."""
+        before = -1
+        while len(self.gone_checkpoints) != before:
+            before = len(self.gone_checkpoints)
+            for facts in self.checkpoints:
+                if self.size > limit and self._may_go(facts):
+                    self._drop(facts, why)
+
+    def _may_go(self, facts: Facts) -> bool:
+        spare = not facts.needed(self.staying) and not self.needers[facts.id] and not self.fresh(facts)
+        return spare and facts.id not in self.gone_checkpoints
 
     def _drop(self, facts: Facts, why: str) -> None:
-        if self.fresh(facts):
-            return
         self.gone_checkpoints[facts.id] = Gone(id=facts.id, code="size", why=why)
+        self.needers.subtract(facts.needs)
         for name in facts.chunks:
             self.users[name] -= 1
             if not self.users[name]:

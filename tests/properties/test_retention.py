@@ -60,7 +60,10 @@ def worlds(draw: st.DrawFn) -> World:
         chunks=st.frozensets(st.sampled_from(sorted(SIZES))),
         held=st.sampled_from([False, False, False, True]),
     )
-    return some, draw(st.lists(checkpoints, max_size=20, unique_by=lambda facts: facts.id))
+    found = draw(st.lists(checkpoints, max_size=20, unique_by=lambda facts: facts.id))
+    # A checkpoint needs only what was there before it.
+    needs = [draw(st.frozensets(st.sampled_from(range(n)), max_size=2)) if n else () for n in range(len(found))]
+    return some, [changed(c, needs=frozenset(found[i].id for i in n)) for c, n in zip(found, needs, strict=True)]
 
 
 def limits(most: int) -> st.SearchStrategy[int | None]:
@@ -103,6 +106,7 @@ def test_what_is_protected_never_goes(world: World, policy: Policy, grace: float
         young = facts.created > (NOW - timedelta(seconds=grace)).isoformat().replace("+00:00", "Z")
         if facts.used_by & staying or facts.held or (grace and young):
             assert facts.id in kept
+        assert facts.id not in kept or facts.needs <= kept, "what it needs stays with it"
 
 
 @given(worlds(), policies, graces)
@@ -175,6 +179,13 @@ def test_the_newest_versions_of_a_step_stay_without_a_run() -> None:
     elsewhere = a_checkpoint("elsewhere", workflow="b.ipynb", created=ago(9))
     result = decide([], [*versions, elsewhere], now=NOW, policy=Policy())
     assert [item.id for item in result.checkpoints] == ["v5", "v6", "v7"]
+
+
+def test_versions_that_runs_use_count_as_versions() -> None:
+    used = [a_checkpoint(f"u{n}", created=ago(n), used_by=frozenset({"run"})) for n in range(5)]
+    spare = a_checkpoint("spare", created=ago(9))
+    result = decide([a_run("run")], [*used, spare], now=NOW, policy=Policy())
+    assert [item.id for item in result.checkpoints] == ["spare"]
 
 
 def test_space_comes_from_spare_checkpoints_first_and_shared_chunks_count_once() -> None:
