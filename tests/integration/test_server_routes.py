@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import http.client
 import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 from jupyter_server.auth import Authorizer
-from jupyter_server.serverapp import ServerApp
 from traitlets.config import Config
 
 from nbcheckpoint.errors import NotFound, StoreDamaged, StoreLocked, UsageError
@@ -22,9 +18,9 @@ from nbcheckpoint.model import Run, Step
 from nbcheckpoint.server.app import NbcheckpointApp
 from nbcheckpoint.server.routes import HANDLERS
 from nbcheckpoint.server.stores import Stores, shown
+from tests.integration.server import TOKEN, Server, serving
 
 WIRE = Path(__file__).parents[1] / "data" / "wire"
-TOKEN = "a-token-for-tests"
 
 
 def wire(name: str) -> Any:
@@ -71,105 +67,10 @@ class ListStore:
         self.closed += 1
 
 
-@dataclass
-class Server:
-    """A Jupyter server in a thread of its own, and how to ask it."""
-
-    app: ServerApp
-    root: Path
-
-    @property
-    def port(self) -> int:
-        """The one the system chose."""
-        return next(iter(self.app.http_server._sockets.values())).getsockname()[1]
-
-    @property
-    def stores(self) -> Stores:
-        return self.app.web_app.settings["nbcheckpoint_stores"]
-
-    @stores.setter
-    def stores(self, stores: Stores) -> None:
-        self.app.web_app.settings["nbcheckpoint_stores"] = stores
-
-    def ask(
-        self,
-        path: str,
-        /,
-        *,
-        method: str = "GET",
-        token: str | None = TOKEN,
-        headers: dict[str, str] | None = None,
-        **query: str,
-    ) -> tuple[int, dict[str, str], Any]:
-        """Status, headers, and the JSON body (None when it is none)."""
-        sent = dict(headers or {})
-        if token:
-            sent["Authorization"] = f"token {token}"
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            target = f"/nbcheckpoint/api/{path}" + (f"?{urlencode(query)}" if query else "")
-            connection.request(method, target, headers=sent)
-            response = connection.getresponse()
-            body = response.read()
-        finally:
-            connection.close()
-        is_json = response.getheader("Content-Type", "").startswith("application/json")
-        return response.status, dict(response.getheaders()), json.loads(body) if is_json and body else None
-
-
 @pytest.fixture(scope="module")
 def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    root = tmp_path_factory.mktemp("root")
-    home = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "HOME"):
-            patch.setenv(name, str(home))
-        patch.delenv("NBCHECKPOINT_STORE", raising=False)
-        yield from _serve(root)
-
-
-def _serve(root: Path) -> Iterator[Server]:
-    config = Config()
-    config.IdentityProvider.token = TOKEN
-    config.ServerApp.update(
-        ip="127.0.0.1", port=0, root_dir=str(root), open_browser=False, allow_root=True, log_level="ERROR"
-    )
-    ServerApp.clear_instance()
-    app = ServerApp(config=config)
-    app.init_signal = lambda: None  # type: ignore[method-assign]  # signals belong to the main thread
-    loop = asyncio.new_event_loop()
-    ready = threading.Event()
-    failure: list[BaseException] = []
-
-    async def start() -> None:
-        app.initialize(argv=[], find_extensions=False)
-        extension = NbcheckpointApp()
-        extension._link_jupyter_server_extension(app)
-        extension.initialize()
-        app.start_app()
-
-    def serve() -> None:
-        asyncio.set_event_loop(loop)
-        try:
-            loop.run_until_complete(start())
-        except BaseException as error:
-            failure.append(error)
-            ready.set()
-            return
-        loop.call_soon(ready.set)
-        loop.run_forever()
-        loop.run_until_complete(app._cleanup())
-        loop.close()
-
-    thread = threading.Thread(target=serve, name="jupyter-server")
-    thread.start()
-    assert ready.wait(60)
-    if failure:
-        raise failure[0]
-    yield Server(app, root)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(30)
-    assert not thread.is_alive()
+    with serving(tmp_path_factory.mktemp("root"), home=tmp_path_factory.mktemp("home")) as server:
+        yield server
 
 
 @pytest.fixture
@@ -211,9 +112,7 @@ def test_the_list_is_the_wire_file(server: Server, store: ListStore) -> None:
     assert body == wire("runs") | {"store": store.url, "next": None}
 
 
-def test_a_run_is_the_wire_file_and_its_fencing_token_stays_on_the_server(
-    server: Server, store: ListStore
-) -> None:
+def test_a_run_is_the_wire_file_and_its_fencing_token_stays_on_the_server(server: Server, store: ListStore) -> None:
     store.step_records = [
         Step.from_json(json.dumps(step.to_dict() | {"token": "a-capability"})) for step in store.step_records
     ]
@@ -264,9 +163,7 @@ def test_status_and_workflow_narrow_the_list(server: Server, store: ListStore) -
         {"path": "a/../../outside.ipynb"},
     ],
 )
-def test_what_makes_no_sense_is_refused_with_a_hint(
-    server: Server, store: ListStore, query: dict[str, str]
-) -> None:
+def test_what_makes_no_sense_is_refused_with_a_hint(server: Server, store: ListStore, query: dict[str, str]) -> None:
     status, _, body = server.ask("runs", **query)
     assert status == 400
     assert body["message"]
@@ -310,9 +207,7 @@ def test_no_store_yet_is_an_empty_list_and_none_is_made(server: Server) -> None:
     assert list(server.root.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"), [(StoreLocked("busy"), 503), (StoreDamaged("three bytes differ"), 500)]
-)
+@pytest.mark.parametrize(("error", "expected"), [(StoreLocked("busy"), 503), (StoreDamaged("three bytes differ"), 500)])
 def test_a_store_in_trouble_says_what_to_do(server: Server, error: Exception, expected: int) -> None:
     def opener(where: str | Path) -> ListStore:
         raise error
@@ -401,9 +296,7 @@ PATHS = ["runs", "runs/20261116T093012345-a1b2c3"]
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("token", [None, "wrong"])
-def test_without_a_valid_token_nothing_is_told(
-    server: Server, store: ListStore, path: str, token: str | None
-) -> None:
+def test_without_a_valid_token_nothing_is_told(server: Server, store: ListStore, path: str, token: str | None) -> None:
     status, _, body = server.ask(path, token=token)
     assert status == 403
     assert set(body) == {"message", "hint"}
@@ -426,9 +319,7 @@ class Deny(Authorizer):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_an_authoriser_that_refuses_nbcheckpoint_is_obeyed(
-    server: Server, store: ListStore, path: str
-) -> None:
+def test_an_authoriser_that_refuses_nbcheckpoint_is_obeyed(server: Server, store: ListStore, path: str) -> None:
     deny = Deny(parent=server.app)
     server.app.web_app.settings["authorizer"] = deny
     assert server.ask(path)[0] == 403
