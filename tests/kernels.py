@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from jupyter_client.manager import KernelManager
@@ -51,7 +52,8 @@ class Kernel:
         self.start()
 
     def start(self) -> None:
-        self.manager = KernelManager()
+        self._sockets = TemporaryDirectory(prefix="nbc-")
+        self.manager = KernelManager(transport="ipc", ip=os.path.join(self._sockets.name, "kernel"))
         # This very interpreter, whatever kernel specifications the machine may have.
         self.manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         self.manager.start_kernel(cwd=str(self.folder), env=self._env)
@@ -109,6 +111,7 @@ class Kernel:
     def _leave(self, *, now: bool) -> None:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=now)
+        self._sockets.cleanup()
 
     def restart(self) -> None:
         self.shutdown()

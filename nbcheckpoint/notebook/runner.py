@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from nbcheckpoint.errors import Error, MissingExtra
@@ -49,14 +50,17 @@ class Headless:
         from jupyter_client.manager import AsyncKernelManager
         from nbclient.exceptions import DeadKernelError
 
-        manager: Any = AsyncKernelManager()
+        with TemporaryDirectory(prefix="nbc-") as folder:
+            self._run(AsyncKernelManager(**_private_sockets(folder)), DeadKernelError)
+
+    def _run(self, manager: Any, dead: type[Exception]) -> None:
         # This interpreter, not whatever kernel the machine calls python3: it has what is installed here.
         manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         self._client.km = manager
         env = {**os.environ, "JPY_SESSION_NAME": str(self._path), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
         try:
             self._client.execute(env=env)
-        except DeadKernelError as error:
+        except dead as error:
             raise KernelDied(self.cell) from error
 
     def kill(self) -> None:
@@ -71,6 +75,11 @@ class Headless:
     def _ends(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
         if self._on_done:
             self._on_done(cell_index, self)
+
+
+def _private_sockets(folder: str) -> dict[str, str]:
+    """Sockets in a folder of the user's own, rather than ports that everyone on the machine can reach."""
+    return {} if os.name == "nt" else {"transport": "ipc", "ip": os.path.join(folder, "kernel")}
 
 
 def line_of(cell: Any) -> dict[str, Any]:
