@@ -238,8 +238,16 @@ class Writer:
     def _open(self) -> Index:
         index = Index(self._directory)
         index.force_settings()
-        disk_place.keep_reserve(self._directory)
         return index
+
+    def empty_log(self) -> None:
+        """Bring the log into the database and give its space back, as far as others let us."""
+        with self.lock:
+            if self._index is not None:
+                try:
+                    self._index.checkpoint("TRUNCATE")
+                except sqlite3.Error:
+                    pass  # the log is as good a place
 
     def forget(self) -> None:
         """After a fork."""
@@ -249,16 +257,11 @@ class Writer:
             self._index = None
 
     def close(self) -> None:
-        """Bring the log into the database, as far as others let us, and let go."""
         with self.lock:
-            index, self._index = self._index, None
-            if index is None:
-                return
-            try:
-                index.checkpoint("TRUNCATE")
-            except sqlite3.Error:
-                pass  # the log is as good a place
-            index.close()
+            self.empty_log()
+            if self._index is not None:
+                self._index.close()
+                self._index = None
 
 
 class DiskBackend:
@@ -277,15 +280,19 @@ class DiskBackend:
         witnessed = witness.sequence
         with translated(self._db if self._db.exists() else self.directory.parent):
             fresh = not self._db.exists() and _create(self.directory)
-            self._reader, live = disk_index.open_reader(self._db)
+            self.read_only = not disk_place.is_writeable(self.directory)
+            if disk_place.is_full(self.directory):
+                disk_place.give_up_reserve(self.directory)
+            self._reader, held = disk_index.open_reader(self._db, writeable=not self.read_only)
             self._identity = _identity(self._db)
-        self.read_only = not (live and disk_place.is_writeable(self.directory))
+            if not self.read_only:
+                disk_place.keep_reserve(self.directory)
+        self._still = held is None
         self.warnings = disk_place.warnings_about(self.directory)
         """What the user should know about the place, in whole sentences."""
         self._soundness = Soundness(witness, self.verify_index)
         self._soundness.opened(sequence=self._check_format(), witnessed=witnessed, fresh=fresh)
         self._assemble(wait)
-        held = disk_index.holds.take(self._db) if live else None
         self._let_go = weakref.finalize(self, _let_go, self._reader, self._writer, held)
         self._let_go.atexit = False
         disk_fork.register(self)
@@ -397,7 +404,7 @@ class DiskBackend:
             size, pack = self._making_room(lambda: self._commit(work))
             waiting = self._stage.doom(pack) if pack is not None else 0
         self._chunks.damaged.discard(name)
-        if waiting >= self._unlink_at_once:
+        if waiting >= UNLINK_AT_ONCE or (waiting and disk_place.is_short(self.directory)):
             self._making_room(self.sync)
         return freed + size
 
@@ -433,17 +440,22 @@ class DiskBackend:
         self._soundness.vouch(number if durable else None)
         return result
 
-    _unlink_at_once = UNLINK_AT_ONCE
-
     def _making_room(self, step: Callable[[], T]) -> T:
-        """A delete must work on a full disk too: give up the reserve, and free what is freed at once."""
+        """A delete must work on a full disk too: the log is emptied for it, then the reserve given up."""
         try:
             return step()
         except errors.StoreFull:
-            if not disk_place.give_up_reserve(self.directory):
-                raise
-        self._unlink_at_once = 1
-        return step()
+            self._writer.empty_log()
+        try:
+            return step()
+        except errors.StoreFull:
+            disk_place.give_up_reserve(self.directory)
+            self._writer.empty_log()
+        try:
+            return step()
+        finally:
+            self._writer.empty_log()
+            disk_place.keep_reserve(self.directory)
 
     # Being sure.
 
@@ -539,6 +551,8 @@ class DiskBackend:
         self._check_open()
         if self.read_only:
             raise errors.StoreReadOnly(f"{self.directory} cannot be written")
+        if self._still:
+            raise errors.StoreFull(f"there was no space to open {self.directory} for writing")
 
     def _check_there(self) -> None:
         """Raises StoreGone when the index is not the file we opened: SQLite would go on in a deleted one."""
@@ -565,7 +579,7 @@ class DiskBackend:
         if self._closed:
             return
         try:
-            if not self.read_only:
+            if not self.read_only and not self._still:
                 self.sync()
         finally:
             self._closed = True

@@ -127,6 +127,8 @@ class Chunks:
             now = self.rows([chunk.name]).get(chunk.name)  # raises StoreGone itself
             if now is None or now.filename != chunk.filename:
                 return NotFound(f"chunk {chunk.name} was deleted while it was being read")
+        elif isinstance(why, FileNotFoundError):
+            return self._stage.swept(chunk)
         if isinstance(why, OSError) and not isinstance(why, FileNotFoundError):
             error = translate(why, self._db)
             if isinstance(error, StoreGone) or why.errno in _OURS:

@@ -120,6 +120,11 @@ class Packs:
         self._finish()
         self._folder = secrets.token_hex(1)
 
+    def forget(self) -> None:
+        """After a fork. A thread of the parent's may be closing the descriptor just now: leave it."""
+        self._fd = -1
+        self.rotate()
+
     def _finish(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)

@@ -50,9 +50,11 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
-    while _frozen:
-        _frozen.pop().forget()
-    _one_at_a_time.release()
+    try:
+        while _frozen:
+            _frozen.pop().forget()
+    finally:
+        _one_at_a_time.release()
 
 
 if hasattr(os, "register_at_fork"):

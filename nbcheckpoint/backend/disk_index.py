@@ -10,19 +10,22 @@ themselves stay with the parent. A child that opens the index again is believed 
 locks that say "somebody is using this": when the parent dies, the next opener finds no lock, resets the shared
 memory and recovers the log under the feet of the child. So every process takes those two shared locks once more
 as *open file description* locks, which do travel through `fork` and live as long as the last process that
-inherited them. As a side effect nobody deletes the log while somebody has the store open.
+inherited them. As a side effect nobody deletes the log while somebody has the store open. (Tried without: a
+worker that outlived its killed kernel lost what it had been told was saved when the next kernel opened the store.)
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 import sqlite3
 import struct
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,22 +95,26 @@ class Reader:
                 self._con = None
 
 
-def open_reader(path: Path) -> tuple[Reader, bool]:
-    """A reader that works, and whether it reads the live index (False: what it is now, for good).
+def open_reader(path: Path, *, writeable: bool) -> tuple[Reader, tuple[int, int] | None]:
+    """A reader that works, and the hold that makes it one of the live index (None: of what it is now, for good).
 
-    The log needs a small file of shared memory. Where the disk is read-only, or so full that it cannot be
-    made, the index is read as it lies, together with its log.
+    The log needs a small file of shared memory. Where the disk is so full that it cannot be made, or the log
+    cannot be read without it, the index is read as it lies, together with its log.
     """
-    reader = Reader(path)
+    held = None
     try:
+        held = holds.take(path) if writeable else None
+        reader = Reader(path)
         ((mode,),) = reader.select("PRAGMA journal_mode")
         reader.select("SELECT 1 FROM sqlite_master LIMIT 1")
-    except sqlite3.OperationalError:
-        reader.close()
-        return _open_still(path), False
+    except (sqlite3.OperationalError, OSError):
+        if held is not None:
+            reader.close()
+            holds.drop(held)
+        return _open_still(path), None
     if mode != "wal":  # it would not look into the log
         raise errors.StoreDamaged(f"{path} has forgotten that it has a log")
-    return reader, True
+    return reader, held
 
 
 def _open_still(path: Path) -> Reader:
@@ -174,10 +181,14 @@ def translate(error: sqlite3.Error | OSError | Suspicious, path: Path) -> errors
     return _from_sqlite(error, text, path)
 
 
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
 def _from_errno(error: OSError, text: str) -> errors.StoreError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno in _FULL:
         return errors.StoreFull(text)
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+    if error.errno in _READ_ONLY:
         return errors.StoreReadOnly(text)
     return errors.StoreError(text)
 
@@ -187,26 +198,37 @@ def _from_sqlite(error: sqlite3.Error, text: str, path: Path) -> errors.StoreErr
     message = str(error)
     if "locked" in message:
         return errors.StoreLocked(text)
-    if "readonly" in message:
+    refusal = _try_writing(path.parent) if "disk I/O" in message else None
+    if "readonly" in message or refusal in _READ_ONLY:
         return errors.StoreReadOnly(text)
-    if "is full" in message or ("disk I/O" in message and no_space(path)):
+    if "is full" in message or refusal in _FULL:
         return errors.StoreFull(text)
     if any(word in message for word in ("disk I/O", "unable to open", "interrupted", "too big")):
         return errors.StoreError(text)
     return errors.StoreDamaged(text)
 
 
-def no_space(path: Path) -> bool:
-    """Is there so little room that SQLite could not even make its shared memory?"""
-    if not hasattr(os, "statvfs"):
-        return False
-    disk = os.statvfs(path.parent)
-    return disk.f_bavail * disk.f_frsize < 128 * 1024
+def _try_writing(directory: Path) -> int | None:
+    """SQLite says "disk I/O error" for all kinds of things. What does the disk say to us?"""
+    path = directory / f".probe-{secrets.token_hex(8)}"
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(fd, bytes(128 << 10))
+        finally:
+            os.close(fd)
+            os.unlink(path)
+    except OSError as error:
+        return error.errno
+    return None
 
 
-# The bytes SQLite locks: sqlite3.c, "The following constants ... SHARED_FIRST" and "UNIX_SHM_DMS".
+# The bytes SQLite locks: in os_unix.c and os.h, "SHARED_FIRST", "SHARED_SIZE" and "UNIX_SHM_DMS".
 _SHARED: Final = (0x40000002, 510)
 _DEADMAN: Final = (128, 1)
+
+SHARED_MEMORY: Final = 64 << 10
+"""Enough for a log of thirty megabytes; ours is brought into the database at four."""
 
 
 class _Holds:
@@ -218,47 +240,70 @@ class _Holds:
         self._held: dict[tuple[int, int], tuple[int, list[int]]] = {}
 
     def take(self, path: Path) -> tuple[int, int]:
+        """Before SQLite opens it. Raises OSError, above all when there is no room for the shared memory."""
         status = os.stat(path)
         which = (status.st_dev, status.st_ino)
         with self._lock:
             count, fds = self._held.get(which, (0, []))
-            if not count:
-                fds = [_hold(path, _SHARED), _hold(path.with_name(DB + "-shm"), _DEADMAN)]
+            if not count and sys.platform.startswith("linux"):
+                fds = [_hold_database(path), _hold_memory(path.with_name(DB + "-shm"))]
             self._held[which] = (count + 1, fds)
         return which
 
     def drop(self, which: tuple[int, int]) -> None:
         with self._lock:
-            count, fds = self._held.get(which, (0, []))
+            count, fds = self._held.pop(which, (0, []))
             if count > 1:
                 self._held[which] = (count - 1, fds)
                 return
-            self._held.pop(which, None)
             for fd in fds:
-                if fd >= 0:
-                    os.close(fd)
+                os.close(fd)
 
     def renew_lock(self) -> None:
+        """After a fork."""
         self._lock = threading.Lock()
 
 
-def _hold(path: Path, span: tuple[int, int]) -> int:
-    """A descriptor with a shared lock of its own on the span, or -1 where there is no such lock."""
-    if not sys.platform.startswith("linux"):
-        return -1
+def _hold_database(path: Path) -> int:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    _lock(fd, "read", _SHARED)
+    return fd
+
+
+def _hold_memory(path: Path) -> int:
+    """The shared memory, with all its blocks on the disk.
+
+    SQLite maps this file, and touches one byte of each page to have it allocated. Where blocks are smaller than
+    pages that is not enough: on a full disk the next write to it is a SIGBUS. So whoever is first does what
+    SQLite does then (emptying what a crash has left), and allocates it properly.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        if _lock(fd, "write", _DEADMAN):
+            os.ftruncate(fd, 0)
+            os.posix_fallocate(fd, 0, SHARED_MEMORY)
+        while not _lock(fd, "read", _DEADMAN):
+            time.sleep(0.001)  # somebody else is just doing the same
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _lock(fd: int, kind: str, span: tuple[int, int]) -> bool:
+    """A lock of this open file description's own. False if others are in the way."""
     import fcntl
 
+    wanted = fcntl.F_WRLCK if kind == "write" else fcntl.F_RDLCK
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return -1
-    request = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, *span, 0)
-    try:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, request)
-    except OSError:
-        # Not on this file system. Keep the descriptor: closing it would drop SQLite's locks.
-        pass
-    return fd
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", wanted, os.SEEK_SET, *span, 0))
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        if kind == "read":
+            return True  # no such locks on this file system: then it is as it was without them
+        return False
+    return True
 
 
 holds: Final = _Holds()

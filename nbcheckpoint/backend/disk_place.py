@@ -17,9 +17,9 @@ LABELS: Final = {
 
 RESERVE: Final = "reserve"
 RESERVE_BYTES: Final = 128 * 1024
-"""Room for the log entries of a few deletes."""
+"""Room for the log entry of a delete, and for SQLite's shared memory."""
 
-_PLENTY: Final = 64 << 20
+_SHORT: Final = 256 << 20
 _REMOTE: Final = (
     "nfs",
     "cifs",
@@ -47,13 +47,11 @@ def is_writeable(directory: Path) -> bool:
 
 
 def keep_reserve(directory: Path) -> None:
-    """Put some space aside while there is plenty."""
-    path = directory / RESERVE
+    """Put some space aside, or as much of it as there is."""
     try:
-        if not path.exists() and _free(directory) > _PLENTY:
-            write_new(path, secrets.token_bytes(RESERVE_BYTES))  # random: some file systems store no zeros
+        write_new(directory / RESERVE, secrets.token_bytes(RESERVE_BYTES))  # random: some disks store no zeros
     except OSError:
-        pass  # then there is none; only a delete on a full disk would miss it
+        pass  # only a delete on a full disk would miss it
 
 
 def give_up_reserve(directory: Path) -> bool:
@@ -65,9 +63,19 @@ def give_up_reserve(directory: Path) -> bool:
     return True
 
 
+def is_full(directory: Path) -> bool:
+    """Is there not even room for SQLite's shared memory?"""
+    return _free(directory) < RESERVE_BYTES
+
+
+def is_short(directory: Path) -> bool:
+    """Is space so short that it should be given back at once?"""
+    return _free(directory) < _SHORT
+
+
 def _free(directory: Path) -> int:
     if not hasattr(os, "statvfs"):
-        return 0
+        return 1 << 62
     disk = os.statvfs(directory)
     return disk.f_bavail * disk.f_frsize
 

@@ -72,7 +72,7 @@ class Stage:
         self._replace: set[str] = set()
         self._doomed: list[str] = []
         self._abandoned = False
-        self._packs.rotate()
+        self._packs.forget()
 
     # Coming in.
 
@@ -169,8 +169,8 @@ class Stage:
         for item in suspects:
             try:
                 data = self._packs.read(str(item.filename), item.offset, item.size)
-            except FileNotFoundError:
-                data = b""
+            except FileNotFoundError as error:
+                raise self.swept(item) from error
             if blake3(data).hexdigest() != item.name:
                 self._staged.pop(item.name, None)
                 raise Suspicious(f"chunk {item.name} was lost by the disk before it was saved")
@@ -189,8 +189,7 @@ class Stage:
         batch.emptied.clear()
         for item in batch.staged:
             if item.filename in missing:
-                self._staged.pop(item.name, None)
-                raise StoreError(f"chunk {item.name} was swept while it was being saved", hint="save again")
+                raise self.swept(item)
             if self._insert_one(index, batch, item):
                 used.add(item.filename)
         batch.emptied |= packs - used
@@ -229,6 +228,11 @@ class Stage:
         for filename in (*batch.doomed, *batch.emptied):
             self._unlink(filename)
         self._doomed = [filename for filename in self._doomed if filename not in batch.doomed]
+
+    def swept(self, item: Staged) -> StoreError:
+        """Another process took its pack for an orphan: somebody sweeps without grace."""
+        self._staged.pop(item.name, None)
+        return StoreError(f"chunk {item.name} was swept while it was being saved", hint="save again")
 
     # Going out.
 

@@ -78,11 +78,15 @@ class Upkeep:
     def move_out(self, filename: str) -> int:
         """Stage what is left in a pack, to be committed in its place. Returns the bytes that will be freed."""
         sql = f"SELECT {CHUNK_COLUMNS} FROM Cache WHERE filename = ?"
-        rows = [chunk_row(values) for values in self._select(sql, (filename,))]
-        for row in rows:
-            if self._stage.get(row.name) is None:
-                self._stage.add(row.name, memoryview(self._chunks.content(row)), instead_of=filename)
-        return max(0, self._packs.status(filename).st_size - sum(row.size for row in rows))
+        try:
+            rows = [chunk_row(values) for values in self._select(sql, (filename,))]
+            size = self._packs.status(filename).st_size
+            for row in rows:
+                if self._stage.get(row.name) is None:
+                    self._stage.add(row.name, memoryview(self._chunks.content(row)), instead_of=filename)
+        except (NotFound, StoreDamaged, FileNotFoundError, Suspicious):
+            return 0  # deleted meanwhile, or for `verify`
+        return max(0, size - sum(row.size for row in rows))
 
     def _used(self) -> dict[str, int]:
         """Bytes in use, of every pack that has a row."""

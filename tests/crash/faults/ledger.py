@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from blake3 import blake3
@@ -59,6 +60,7 @@ def no_progress(rounds: int) -> None:
     """For tests."""
 
 
+@lru_cache(maxsize=128)
 def content(seed: int) -> bytes:
     """The bytes of chunk number `seed`. Every third one compresses."""
     size = SIZES[seed % len(SIZES)]
@@ -67,6 +69,7 @@ def content(seed: int) -> bytes:
     return blake3(b"%d" % seed).digest(length=size)
 
 
+@lru_cache(maxsize=4096)
 def name_of(seed: int) -> str:
     return blake3(content(seed)).hexdigest()
 
@@ -156,6 +159,7 @@ class Work:
     def __init__(self, backend: Backend, say: Callable[[str], None], seed: int) -> None:
         self.backend = backend
         self.say = say
+        self.seed = seed
         self.random = random.Random(seed)
         self.number = seed * 1_000_000
         self.keys: list[str] = []
@@ -168,8 +172,8 @@ class Work:
         self._write(f"k/{self.number}", ())
 
     def swap(self) -> None:
-        """Replace the value of a shared key, if nobody else does."""
-        key = f"shared/{self.random.randrange(4)}"
+        """Replace a value by compare-and-swap. The keys are this writer's: who was last is not in the ledger."""
+        key = f"swap/{self.seed}/{self.random.randrange(4)}"
         found = self.backend.get(key)
         self.say(f"begin {key} {self.number}")
         try:
@@ -206,12 +210,15 @@ class Work:
 
 
 def sayer(fd: int) -> Callable[[str], None]:
-    """Tell the other end of a pipe, in one write: what was said before a kill was said whole."""
-    return lambda text: void(os.write(fd, text.encode() + b"\n"))
+    """Tell the other end of a pipe, at once: what was said before a kill was said whole.
 
+    By writev, which a store never uses, so that `syscalls` can fail every write but this.
+    """
 
-def void(_: object) -> None:
-    pass
+    def say(text: str) -> None:
+        os.writev(fd, [text.encode() + b"\n"])
+
+    return say
 
 
 def check_store(directory: Path, ledger: Ledger, tally: Tally) -> None:
