@@ -16,11 +16,11 @@ Nothing is unpickled unless the record that names the stream carries this user's
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -56,6 +56,11 @@ from nbcheckpoint.model import (
     utc_now,
 )
 from nbcheckpoint.store.liveness import seen, this_process
+
+if TYPE_CHECKING:
+    from nbcheckpoint.retention import Policy
+    from nbcheckpoint.store.upkeep import Pruned
+    from nbcheckpoint.store.verify import Verified
 
 __all__ = ["Saved", "Store", "find_store", "open_store"]
 
@@ -323,6 +328,45 @@ class Store:
         if isinstance(record, Checkpoint) and record.format > FORMAT:
             raise StoreTooNew(f"{key} was written in format {record.format}", version=record.format)
         return record if trusted == record.trusted else replace(record, trusted=trusted)
+
+    # Upkeep. Each of these is a module of its own; imported when used.
+
+    def pin(self, run: str) -> Run:
+        """Keep a run whatever retention says. Raises NotFound, Untrusted."""
+        return self._annotate(run, pinned=True)
+
+    def unpin(self, run: str) -> Run:
+        """Let retention have a run again."""
+        return self._annotate(run, pinned=False)
+
+    def note(self, run: str, text: str) -> Run:
+        """Write something beside a run."""
+        return self._annotate(run, note=text)
+
+    def _annotate(self, run: str, **changes: Any) -> Run:
+        found = self.run(run)
+        if not found.trusted:
+            # Writing it would seal it with our key, and so vouch for all of it.
+            raise Untrusted(f"run {run} does not carry your signature")
+        return self.update_run(run, durable=True, **{"updated": found.updated, **changes})
+
+    def delete_run(self, run: str) -> Pruned:
+        """Remove a run and what only it used. Raises NotFound."""
+        from nbcheckpoint.store.upkeep import delete_run
+
+        return delete_run(self, run)
+
+    def prune(self, policy: Policy | None = None, *, dry_run: bool = False, grace_seconds: float = 3600.0) -> Pruned:
+        """Remove what the policy does not keep, and say what and why. Safe while others save; may be killed."""
+        from nbcheckpoint.store.upkeep import prune
+
+        return prune(self, policy, dry_run=dry_run, grace_seconds=grace_seconds)
+
+    def verify(self, *, repair: bool = False, progress: Callable[[int, int], object] | None = None) -> Verified:
+        """Read everything and say what is not as it was written; `repair` sets that aside."""
+        from nbcheckpoint.store.verify import verify
+
+        return verify(self, repair=repair, progress=progress)
 
 
 def _describe(name: str, value: Any) -> Value:
