@@ -4,19 +4,13 @@ A blob's bytes are cut at fixed places, each piece is named by its blake3 digest
 store has already costs one look-up. Fixed cuts, because what is big in a notebook is arrays: they change in
 place and keep their length. The pieces of a blob have one size (only the last may be shorter), a multiple of
 the page size, so that a backend can map them behind one another.
-
-Naming is the expensive part (3 GB/s), so a chunk is first looked up by a much faster hash (13 GB/s) of what
-this process has named before. That hash is seeded per process: data cannot be built to collide under it.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator
 
-import xxhash
-from blake3 import blake3
-
+from nbcheckpoint.digests import digest
 from nbcheckpoint.model import Blob
 
 CHUNK = 1 << 20
@@ -26,15 +20,7 @@ INLINE = 4096
 """Blobs up to this size travel inside their record: one commit instead of a file."""
 LISTED = 32
 """Up to this many chunk names are listed in the record itself."""
-REMEMBERED = 1 << 17
-"""How many chunk names a process remembers: 128 GB worth of chunks in about 20 MB."""
-
 PutChunk = Callable[[str, "bytes | memoryview"], int]
-
-
-def digest(data: bytes | bytearray | memoryview) -> str:
-    """A chunk's name."""
-    return blake3(data).hexdigest()
 
 
 def chunk_size(size: int) -> int:
@@ -43,26 +29,6 @@ def chunk_size(size: int) -> int:
     while size > piece * MAX_CHUNKS:
         piece *= 2
     return piece
-
-
-class ChunkNames:
-    """Remembers, per process, the names of chunks seen before, so that unchanged bytes are not named again."""
-
-    def __init__(self) -> None:
-        self._seed = secrets.randbits(64)
-        self._names: dict[bytes, str] = {}
-
-    def __call__(self, data: bytes | memoryview) -> str:
-        if len(data) < 4096:
-            return digest(data)
-        quick = xxhash.xxh3_128_digest(data, self._seed)
-        name = self._names.get(quick)
-        if name is None:
-            name = digest(data)
-            if len(self._names) >= REMEMBERED:
-                self._names.pop(next(iter(self._names)))
-            self._names[quick] = name
-        return name
 
 
 class BlobWriter:

@@ -37,6 +37,10 @@ class Signer:
         where = place.encode()
         return blake3(len(where).to_bytes(4, "big") + where + body, key=self._key).hexdigest()
 
+    def digest(self, text: str) -> str:
+        """The identity of a text that must not be guessed from it."""
+        return blake3(b"private " + text.encode("utf-8", "surrogateescape"), key=self._key).hexdigest()
+
     def seal(self, place: str, body: bytes) -> bytes:
         """The body with its tag, to be stored under the key `place`."""
         return body + f"\n{self.key_id}:{self._tag(place, body)}".encode()

@@ -11,7 +11,7 @@ import ast
 import os
 import secrets
 import types
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from blake3 import blake3
@@ -20,7 +20,7 @@ from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng
 from nbcheckpoint.fingerprint.code import digest_tree, free_names, names_in
 from nbcheckpoint.fingerprint.files import unchanged
-from nbcheckpoint.fingerprint.values import Digester, Unidentified, reach, reads_of
+from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, reach, reads_of
 from nbcheckpoint.model import Checkpoint, Input, Reason
 from nbcheckpoint.store import Store
 
@@ -57,8 +57,12 @@ def identify(
     ignore: Collection[str] = (),
     depends: Collection[str] = (),
     builtin: Collection[str] = (),
+    private: Callable[[str], str],
 ) -> Identity:
-    """Code and inputs of a step about to run in `namespace`. `builtin` names are taken for granted."""
+    """Code and inputs of a step about to run in `namespace`. `builtin` names are taken for granted.
+
+    `private` gives the identity of something secret.
+    """
     free = free_names(tree.body) - set(builtin)
     reads = list(reads_of(code, namespace, free))
     reads += [(label, namespace[label]) for label in depends if label in namespace]
@@ -68,8 +72,22 @@ def identify(
         body = digest_tree(tree)
     else:
         body = blake3((source if mode == "text" else f"ignore {name}").encode()).hexdigest()
-    strings = names_in(code).strings | {v for v in values.values() if type(v) is str}
-    return Identity(body, inputs, values, frozenset(strings), unidentified)
+    mentions = [names_in(found) for found in (code, *(c for v in values.values() for c, _, _ in code_of(v)))]
+    strings = frozenset().union(*(m.strings for m in mentions), (v for v in values.values() if type(v) is str))
+    if any(_ENVIRONMENT & (m.attributes | m.reads) for m in mentions):
+        inputs += tuple(_environment(strings, private))
+    return Identity(body, inputs, values, strings, unidentified)
+
+
+_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "expandvars"})
+
+
+def _environment(strings: Collection[str], private: Callable[[str], str]) -> Iterator[Input]:
+    """The variables that code which looks at the environment can name. Their values are nobody's business."""
+    for name in sorted(strings):
+        if name.isidentifier() and (name in os.environ or name.isupper()):
+            value = os.environ.get(name)
+            yield Input(name=name, digest=private(f"{name}={value}") if value is not None else "-", type="environment")
 
 
 def look_at(values: dict[str, Any]) -> tuple[tuple[Input, ...], tuple[str, ...]]:

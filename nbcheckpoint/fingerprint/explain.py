@@ -38,10 +38,11 @@ def _changed(old: Input | None, new: Input | None) -> str:
 
 
 _CODE = {"function": "helper {}()", "type": "class {}"}
+_NOUNS = {**_CODE, "environment": "environment variable {}"}
 
 
 def _noun(item: Input) -> str:
-    return _CODE.get(item.type, "input {}").format(item.name)
+    return _NOUNS.get(item.type, "input {}").format(item.name)
 
 
 def changed_file(file: FileSeen, *, exists: bool) -> Reason:

@@ -25,6 +25,7 @@ from typing import Any
 
 from blake3 import blake3
 
+from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import (
     digest_code,
     functions_of,
@@ -41,6 +42,10 @@ _CLASS_NOISE = frozenset(
     | {"__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__qualname__"}
     | {"__abstractmethods__", "_abc_impl", "__slotnames__"}
 )
+
+
+_named = Recogniser()
+"""Large inputs are looked at before and after every step; most have not changed since the last look."""
 
 
 class Unidentified(Exception):
@@ -78,13 +83,13 @@ def reach(reads: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         if label in reached:
             continue
         reached[label] = value
-        for code, namespace, module in _code_of(value):
+        for code, namespace, module in code_of(value):
             prefix = "" if module == "__main__" else f"{module}."
             queue.extend((prefix + name, found) for name, found in reads_of(code, namespace))
     return reached
 
 
-def _code_of(value: Any) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
+def code_of(value: Any) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
     """The code a function or class of the user's brings along, with the namespace it reads from."""
     value = getattr(value, "__wrapped__", value) if _is_wrapper(value) else value
     if isinstance(value, types.FunctionType) and is_user_code(value):
@@ -227,8 +232,7 @@ class _DigestPickler(pickle.Pickler):
 
     def _take(self, buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
-        self._hasher.update(f"<{raw.nbytes}>".encode())
-        self._hasher.update(raw)
+        self._hasher.update(f"<{raw.nbytes} {_named(raw)}>".encode())
         return False
 
     def persistent_id(self, obj: Any) -> Any:

@@ -131,6 +131,7 @@ class CellCheckpointer(ast.NodeTransformer):
             ignore=chosen.ignore,
             depends=chosen.depends,
             builtin=_taken_for_granted(self.shell.user_ns),
+            private=self.session.store.private_digest,
         )
         definitions, computing = _split(rest)
         step = self.session.begin_step(chosen.name or _title(rest), getattr(self._info, "cell_id", "") or "")

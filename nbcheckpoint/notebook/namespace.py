@@ -48,8 +48,8 @@ def sharing(names: Iterable[str], namespace: dict[str, Any]) -> set[str] | None:
     wanted = set(names)
     budget = [MAX_WALK]
     mine = _reachable([namespace[name] for name in wanted if name in namespace], budget)
-    if mine is None:
-        return None
+    if not mine:
+        return None if mine is None else set()
     found = set()
     for name, value in namespace.items():
         if name in wanted or not is_user_name(name) or isinstance(value, (*_SHARED_BY_ALL, *_IMMUTABLE)):

@@ -28,10 +28,11 @@ from msgspec.structs import replace
 from nbcheckpoint import config
 from nbcheckpoint.backend.base import ABSENT, Backend
 from nbcheckpoint.codec import pickle as codec
-from nbcheckpoint.codec.chunks import BlobWriter, ChunkNames, names_of
+from nbcheckpoint.codec.chunks import BlobWriter, names_of
 from nbcheckpoint.codec.pickle import Decoded, Reference, Resolve
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.codec.sign import Signer
+from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.errors import (
     Conflict,
     Error,
@@ -82,7 +83,7 @@ class Store:
     def __init__(self, backend: Backend, signer: Signer) -> None:
         self.backend = backend
         self._signer = signer
-        self._names = ChunkNames()
+        self._names = Recogniser()
         # One ordered writer: two saves in flight could commit in the wrong order and lose one.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writer")
         self._pending: Future[None] | None = None
@@ -295,6 +296,10 @@ class Store:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def private_digest(self, text: str) -> str:
+        """The identity of a secret: means something only to this user, and tells nobody what the secret is."""
+        return self._signer.digest(text)
 
     # Records
 

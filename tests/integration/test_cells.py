@@ -126,6 +126,19 @@ def test_a_file_it_wrote_must_still_be_there(kernel: Kernel, tmp_path: Path) -> 
     assert (tmp_path / "out.txt").read_text() == "made"
 
 
+def test_an_environment_variable_is_an_input_and_its_value_stays_private(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.run("import os\ndef token(): return os.environ['TOKEN']\nos.environ['TOKEN'] = 'hunter2-secret'")
+    cell = "%%checkpointed\nn = len(token())\nregion = os.getenv('REGION')"
+    kernel.run(cell)
+    assert kernel.run(cell).status == "restored"
+    kernel.run("os.environ['TOKEN'] = 'other'")
+    assert "environment variable TOKEN changed" in kernel.run(cell).line
+    kernel.run("os.environ['REGION'] = 'eu'")
+    assert "environment variable REGION changed" in kernel.run(cell).line
+    stored = b"".join(path.read_bytes() for path in (tmp_path / ".nbcheckpoint").rglob("*") if path.is_file())
+    assert b"hunter2" not in stored
+
+
 def test_random_numbers_go_on_as_if_nothing_had_happened(kernel: Kernel) -> None:
     cells = ["import random\nrandom.seed(7)", "%%checkpointed\na = [random.random() for _ in range(3)]"]
     for cell in cells:

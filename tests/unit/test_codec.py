@@ -14,15 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbcheckpoint.codec import chunks, pickle
-from nbcheckpoint.codec.chunks import CHUNK, INLINE, LISTED, BlobWriter, ChunkNames, names_of
+from nbcheckpoint.codec.chunks import CHUNK, INLINE, LISTED, BlobWriter, names_of
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
+from nbcheckpoint.digests import Recogniser, digest
 
 
 class Chunks(dict[str, bytes]):
     """The simplest place for chunks."""
 
     def put(self, name: str, data: bytes | memoryview) -> int:
-        assert chunks.digest(data) == name
+        assert digest(data) == name
         if name in self:
             return 0
         self[name] = bytes(data)
@@ -72,7 +73,7 @@ def test_a_long_list_of_chunks_is_a_chunk_itself() -> None:
 def test_unchanged_chunks_are_not_written_again() -> None:
     place = Chunks()
     array = np.random.default_rng(0).random(CHUNK)  # 8 chunks
-    names = ChunkNames()
+    names = Recogniser()
     first, second = BlobWriter(place.put, names), BlobWriter(place.put, names)
     first.blob(memoryview(array).cast("B"))
     array[3] = 7
