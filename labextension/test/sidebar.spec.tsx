@@ -241,6 +241,9 @@ describe('steps', () => {
     void model.toggle(RUNS.runs[0].id, 'mine');
     draw();
     expect(host.textContent).toContain(text);
+    // A click on that text is no click on the run.
+    act(() => host.querySelector<HTMLElement>('.nbc-Run .nbc-Quiet')!.click());
+    expect(model.isExpanded(RUNS.runs[0].id, 'mine')).toBe(true);
   });
 });
 
@@ -259,6 +262,10 @@ describe('the keyboard', () => {
     draw();
     act(() => all('[role="treeitem"]')[0].focus());
     expect(press('ArrowDown')).toBe(true);
+    expect(focused()).toBe(`mine/${second}`);
+    press('ArrowDown');
+    expect(focused()).toBe(`all/${first}`);
+    press('ArrowUp');
     expect(focused()).toBe(`mine/${second}`);
     press('ArrowUp');
     press('ArrowUp');
