@@ -422,6 +422,7 @@ class DiskBackend:
         self._check_writeable()
         with self._stage.flushing:
             with translated(self._db):
+                self._check_there()
                 batch = self._stage.prepare()
 
             def everything(index: Index) -> T:

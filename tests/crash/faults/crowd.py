@@ -13,10 +13,10 @@ import threading
 import time
 from pathlib import Path
 
-from faults.kill import drain
-from faults.ledger import Progress, Tally, content, name_of, no_progress
 from nbcheckpoint.backend.disk import DiskBackend
 from nbcheckpoint.errors import Conflict, Error, NotFound, StoreError, StoreLocked
+from tests.crash.faults.kill import drain
+from tests.crash.faults.ledger import Progress, Tally, content, name_of, no_progress
 
 COUNTERS = 4
 POOL = 24

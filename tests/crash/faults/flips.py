@@ -12,9 +12,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from faults.ledger import Progress, Tally, content, name_of, no_progress, number_in, record
 from nbcheckpoint.backend.disk import DiskBackend
 from nbcheckpoint.errors import Error, NotFound, StoreError
+from tests.crash.faults.ledger import Progress, Tally, content, name_of, no_progress, number_in, record
 
 KEYS = [f"{kind}/{i:04}" for kind in ("run", "step", "checkpoint") for i in range(40)]
 SEEDS = range(60)
@@ -81,8 +81,8 @@ def in_index(place: Path, rounds: int, *, seed: int = 1, progress: Progress = no
         shutil.copytree(place / f"pristine-{number % 3 == 0}", store, copy_function=_link_or_copy)
         names = ["cache.db", "cache.db-wal", "cache.db-wal", "cache.db-wal", "witness"]
         path = store / chance.choice([name for name in names if (store / name).stat().st_size])
-        where = flip(path, chance)
-        _ask(store, tally, lambda backend: f"{path.name} at {where}: " + _ask_everything(backend))
+        label = f"{path.name} at {flip(path, chance)}: "
+        _ask(store, tally, lambda backend, label=label: label + _ask_everything(backend))
         tally.rounds += 1
         progress(1)
     return tally.done()
@@ -173,13 +173,10 @@ def _ask_scan(backend: DiskBackend) -> str:
 
 def _ask_chunks(backend: DiskBackend) -> str:
     for seed in SEEDS:
-        data = content(seed)
-        for ask in (
-            lambda: backend.read_chunk(name_of(seed)),
-            lambda: bytes(backend.map_chunks([name_of(seed)], len(data))),
-        ):
+        name, size = name_of(seed), len(content(seed))
+        for ask in (backend.read_chunk, lambda name, size=size: bytes(backend.map_chunks([name], size))):
             try:
-                if ask() != data:
+                if ask(name) != content(seed):
                     return f"wrong chunk {seed}"
             except NotFound:
                 return f"lost chunk {seed}"

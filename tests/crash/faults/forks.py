@@ -9,10 +9,10 @@ import signal
 import threading
 from pathlib import Path
 
-from faults.kill import drain
-from faults.ledger import Ledger, Progress, Tally, Work, check_store, no_progress, sayer
 from nbcheckpoint.backend.disk import DiskBackend
 from nbcheckpoint.errors import Error
+from tests.crash.faults.kill import drain
+from tests.crash.faults.ledger import Ledger, Progress, Tally, Work, check_store, no_progress, sayer
 
 PATIENCE = 30.0
 

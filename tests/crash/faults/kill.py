@@ -10,9 +10,9 @@ import signal
 import time
 from pathlib import Path
 
-from faults.ledger import Ledger, Progress, Tally, Work, check_store, no_progress, sayer
 from nbcheckpoint.backend.disk import DiskBackend
 from nbcheckpoint.errors import Error
+from tests.crash.faults.ledger import Ledger, Progress, Tally, Work, check_store, no_progress, sayer
 
 
 def spawn(directory: Path, seed: int, steps: int) -> tuple[int, int]:

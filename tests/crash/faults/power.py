@@ -9,9 +9,9 @@ import signal
 import time
 from pathlib import Path
 
-from faults.disks import disk, mount, pull_the_plug, unmount
-from faults.kill import drain, listen, spawn
-from faults.ledger import Ledger, Progress, Tally, check_store, no_progress
+from tests.crash.faults.disks import disk, mount, pull_the_plug, unmount
+from tests.crash.faults.kill import drain, listen, spawn
+from tests.crash.faults.ledger import Ledger, Progress, Tally, check_store, no_progress
 
 
 def run(place: Path, rounds: int, *, seed: int = 1, progress: Progress = no_progress) -> Tally:

@@ -6,10 +6,10 @@ import os
 import random
 from pathlib import Path
 
-from faults.disks import disk, mount, remount, unmount
-from faults.ledger import Ledger, Progress, Tally, Work, check_store, content, name_of, no_progress
 from nbcheckpoint.backend.disk import DiskBackend
 from nbcheckpoint.errors import Error, StoreFull, StoreReadOnly
+from tests.crash.faults.disks import disk, mount, remount, unmount
+from tests.crash.faults.ledger import Ledger, Progress, Tally, Work, check_store, content, name_of, no_progress
 
 
 def full(place: Path, rounds: int, *, seed: int = 1, progress: Progress = no_progress) -> Tally:

@@ -16,15 +16,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from faults.kill import drain
-from faults.ledger import Ledger, Progress, Tally, check_store, content, name_of, no_progress, record, sayer
 from nbcheckpoint.backend.disk import DiskBackend
 from nbcheckpoint.errors import Error
+from tests.crash.faults.kill import drain
+from tests.crash.faults.ledger import Ledger, Progress, Tally, check_store, content, name_of, no_progress, record, sayer
 
 CALLS = (
-    "write pwrite64 fsync fdatasync openat ftruncate unlink mkdir link rename lseek sync_file_range fallocate"
-    " unlinkat chmod fchmod"
-).split()
+    *("write", "pwrite64", "fsync", "fdatasync", "openat", "ftruncate", "fallocate", "unlink", "unlinkat"),
+    *("mkdir", "link", "rename", "lseek", "sync_file_range", "chmod", "fchmod"),
+)
 ERRORS = ("ENOSPC", "EIO", "EINTR")
 PATIENCE = 60.0
 
