@@ -1,0 +1,160 @@
+"""Commands about single runs and checkpoints: list, pin, unpin, note, delete, clear."""
+
+from __future__ import annotations
+
+import click
+
+from nbcheckpoint.cli.base import ago, command, confirm, find_run, main, print_json, print_table
+from nbcheckpoint.errors import Error, NotFound
+from nbcheckpoint.model import Checkpoint, Run
+from nbcheckpoint.store import Store, open_store
+from nbcheckpoint.store.upkeep import Pruned
+from nbcheckpoint.units import say_duration, say_size
+
+
+@main.command("list", epilog="Example: nbcheckpoint list a9c1e2")
+@click.argument("run", required=False)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@command
+def list_(run: str | None, limit: int, store: str | None, as_json: bool) -> None:
+    """List checkpoints, newest first: those RUN left or was restored from, or all."""
+    with open_store(store, create=False) as opened:
+        found = _of_run(opened, find_run(opened, run)) if run else _all(opened)
+    found = sorted(found, key=lambda checkpoint: checkpoint.created, reverse=True)[:limit]
+    if as_json:
+        print_json(found)
+    elif not found:
+        click.echo("No checkpoints. A cell that begins with %%checkpointed leaves one.")
+    else:
+        print_table(("checkpoint", "step", "names", "saved", "size", "took"), [_row(item) for item in found])
+
+
+def _of_run(store: Store, run: Run) -> list[Checkpoint]:
+    ids = dict.fromkeys(step.checkpoint for step in store.steps(run.id) if step.checkpoint)
+    found = []
+    for id in ids:
+        try:
+            found.append(store.checkpoint(id))
+        except Error:
+            continue  # pruned, or not to be read: `verify` tells
+    return found
+
+
+def _all(store: Store) -> list[Checkpoint]:
+    found = []
+    for entry in store.backend.scan("checkpoint/"):
+        try:
+            found.append(store._open(Checkpoint, entry.key, entry.value))
+        except Error:
+            continue  # as above
+    return found
+
+
+def _row(checkpoint: Checkpoint) -> tuple[str, ...]:
+    trust = "" if checkpoint.trusted else " (untrusted)"
+    return (
+        checkpoint.id,
+        (checkpoint.name or checkpoint.step) + trust,
+        ", ".join(name for name in checkpoint.names if not name.startswith("_")),
+        ago(checkpoint.created),
+        say_size(checkpoint.size),
+        say_duration(checkpoint.seconds) if checkpoint.seconds else "",
+    )
+
+
+@main.command(epilog="Example: nbcheckpoint pin a9c1e2")
+@click.argument("run")
+@command
+def pin(run: str, store: str | None, as_json: bool) -> None:
+    """Keep RUN, whatever retention says."""
+    with open_store(store, create=False) as opened:
+        changed = opened.pin(find_run(opened, run).id)
+    _tell(changed, "is kept until it is unpinned", as_json)
+
+
+@main.command(epilog="Example: nbcheckpoint unpin a9c1e2")
+@click.argument("run")
+@command
+def unpin(run: str, store: str | None, as_json: bool) -> None:
+    """Let retention have RUN again."""
+    with open_store(store, create=False) as opened:
+        changed = opened.unpin(find_run(opened, run).id)
+    _tell(changed, "is not pinned any more", as_json)
+
+
+@main.command(epilog='Example: nbcheckpoint note a9c1e2 "with the old prices"')
+@click.argument("run")
+@click.argument("text")
+@command
+def note(run: str, text: str, store: str | None, as_json: bool) -> None:
+    """Write TEXT beside RUN; an empty TEXT takes the note away."""
+    with open_store(store, create=False) as opened:
+        changed = opened.note(find_run(opened, run).id, text)
+    _tell(changed, f"is noted: {text}" if text else "has no note any more", as_json)
+
+
+def _tell(run: Run, what: str, as_json: bool) -> None:
+    if as_json:
+        print_json(run)
+    else:
+        click.echo(f"{run.workflow} {run.id} {what}")
+
+
+@main.command(epilog="Example: nbcheckpoint delete a9c1e2 --yes")
+@click.argument("run")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@command
+def delete(run: str, yes: bool, store: str | None, as_json: bool) -> None:
+    """Delete RUN and the checkpoints that no other run uses."""
+    with open_store(store, create=False) as opened:
+        found = find_run(opened, run)
+        confirm(f"Delete the run {found.id} of {found.workflow}?", yes=yes)
+        report = opened.delete_run(found.id)
+    _tell_deleted(report, as_json)
+
+
+@main.command(epilog="Example: nbcheckpoint clear analysis.ipynb --yes")
+@click.argument("workflow")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@command
+def clear(workflow: str, yes: bool, store: str | None, as_json: bool) -> None:
+    """Delete all runs of WORKFLOW, pinned ones too, and what no other workflow uses."""
+    with open_store(store, create=False) as opened:
+        found = opened.runs(workflow=workflow)
+        if not found:
+            raise NotFound(f"no run of {workflow}", hint="nbcheckpoint runs lists what there is")
+        confirm(f"Delete {len(found)} runs of {workflow}?", yes=yes)
+        reports = [opened.delete_run(run.id) for run in found]
+    _tell_deleted(joined(reports), as_json)
+
+
+def joined(reports: list[Pruned]) -> Pruned:
+    """Several reports as one."""
+    return Pruned(
+        runs=tuple(gone for report in reports for gone in report.runs),
+        checkpoints=tuple(gone for report in reports for gone in report.checkpoints),
+        chunks=sum(report.chunks for report in reports),
+        bytes=sum(report.bytes for report in reports),
+        swept_bytes=sum(report.swept_bytes for report in reports),
+        notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
+    )
+
+
+def _tell_deleted(report: Pruned, as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    click.echo(summary(report))
+    for sentence in report.notes:
+        click.echo(sentence)
+
+
+def summary(report: Pruned) -> str:
+    """`removed 3 runs and 7 checkpoints; 412 MB freed`"""
+    verb, freed = ("would remove", "to be freed") if report.dry_run else ("removed", "freed")
+    parts = [count(len(report.runs), "run"), count(len(report.checkpoints), "checkpoint")]
+    return f"{verb} {' and '.join(parts)}; {say_size(report.bytes)} {freed}"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
