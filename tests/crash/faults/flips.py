@@ -22,6 +22,8 @@ SEEDS = range(60)
 
 def make(directory: Path, *, closed: bool) -> None:
     """A store with some of everything. Not `closed`: as a killed process leaves it, with its log full."""
+    for seed in SEEDS:
+        name_of(seed)  # remembered here, for all the children to come
     pid = os.fork()
     if pid:
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
