@@ -69,11 +69,15 @@ def confirm(question: str, *, yes: bool) -> None:
     """Something will be lost: ask. Where nobody can answer, `--yes` must have said so."""
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not _can_answer():
         raise UsageError(f"{question} Nobody is there to answer", hint="add --yes")
     if not click.confirm(question, err=True):
         click.echo("Nothing was changed.", err=True)
         sys.exit(0)
+
+
+def _can_answer() -> bool:
+    return sys.stdin.isatty()
 
 
 @contextmanager
