@@ -33,6 +33,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from nbcheckpoint import errors
+from nbcheckpoint.backend import disk_fork
 from nbcheckpoint.backend.disk_files import Suspicious
 
 DB: Final = "cache.db"
@@ -259,8 +260,14 @@ class _Holds:
             for fd in fds:
                 os.close(fd)
 
-    def renew_lock(self) -> None:
-        """After a fork."""
+    def freeze(self) -> None:
+        self._lock.acquire()
+
+    def thaw(self) -> None:
+        self._lock.release()
+
+    def forget(self) -> None:
+        """After a fork the locks are still held: that is the point of them. Only our own is new."""
         self._lock = threading.Lock()
 
 
@@ -300,10 +307,10 @@ def _lock(fd: int, kind: str, span: tuple[int, int]) -> bool:
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             return False
-        if kind == "read":
-            return True  # no such locks on this file system: then it is as it was without them
-        return False
+        # There are no such locks on this file system. Then SQLite's own have to do.
+        return kind == "read"
     return True
 
 
 holds: Final = _Holds()
+disk_fork.register(holds)
