@@ -56,17 +56,32 @@ def data_dir() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "jupyter"
 
 
+ENV_ENCRYPT = "NBCHECKPOINT_ENCRYPT"
+
+
 def signing_key() -> bytes:
     """The user's key, made on first use. It lives outside every store, so a copied store is not trusted."""
-    path = data_dir() / "nbcheckpoint" / "signing_key"
+    return _user_key("signing_key")
+
+
+def encryption_key(*, create: bool) -> bytes:
+    """The user's other key. Made for a new encrypted store only: a new key cannot open an old one."""
+    path = data_dir() / "nbcheckpoint" / "encryption_key"
+    if not create and not path.exists():
+        raise StoreError("this store is encrypted, and your encryption key is not here", hint=f"put it back at {path}")
+    return _user_key("encryption_key")
+
+
+def _user_key(name: str) -> bytes:
+    path = data_dir() / "nbcheckpoint" / name
     try:
         key = path.read_bytes()
     except FileNotFoundError:
         key = _create_key(path)
     except OSError as error:
-        raise StoreError(f"cannot read the signing key: {error.strerror}", hint=f"look at {path}") from error
+        raise StoreError(f"cannot read your key: {error.strerror}", hint=f"look at {path}") from error
     if len(key) != 32:
-        raise StoreError("the signing key is damaged", hint=f"move {path} away; saved work must be trusted anew")
+        raise StoreError(f"your {name.replace('_', ' ')} is damaged", hint=f"restore {path} from a backup")
     return key
 
 
@@ -90,7 +105,5 @@ def _create_key(path: Path) -> bytes:
         finally:
             os.unlink(draft)
     except OSError as error:
-        raise StoreError(
-            f"cannot create the signing key: {error.strerror}", hint=f"is {path.parent} writeable?"
-        ) from error
+        raise StoreError(f"cannot create your key: {error.strerror}", hint=f"is {path.parent} writeable?") from error
     return key

@@ -140,6 +140,8 @@ class Blob(Record, frozen=True, kw_only=True):
     index: str = ""
     """The chunk that holds the chunks' digests, 32 bytes each, when they are too many to list here."""
     chunk_size: int = 0
+    encrypted: bool = False
+    """The chunks are; the index, a list of digests, is not."""
 
 
 class Value(Record, frozen=True, kw_only=True):

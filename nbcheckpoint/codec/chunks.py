@@ -21,6 +21,7 @@ INLINE = 4096
 LISTED = 32
 """Up to this many chunk names are listed in the record itself."""
 PutChunk = Callable[[str, "bytes | memoryview"], int]
+Encrypt = Callable[["bytes | memoryview"], bytes]
 
 
 def chunk_size(size: int) -> int:
@@ -34,9 +35,12 @@ def chunk_size(size: int) -> int:
 class BlobWriter:
     """Turns buffers and streams into blobs, and counts what was newly written on the way."""
 
-    def __init__(self, put: PutChunk, names: Callable[[bytes | memoryview], str] = digest) -> None:
+    def __init__(
+        self, put: PutChunk, names: Callable[[bytes | memoryview], str] = digest, *, encrypt: Encrypt | None = None
+    ) -> None:
         self._put = put
         self._name = names
+        self._encrypt = encrypt
         self.written = 0
 
     def blob(self, data: bytes | bytearray | memoryview) -> Blob:
@@ -53,15 +57,19 @@ class BlobWriter:
         return BlobStream(self)
 
     def _chunk(self, data: bytes | memoryview) -> str:
+        return self._store(data if self._encrypt is None else self._encrypt(data))
+
+    def _store(self, data: bytes | memoryview) -> str:
         name = self._name(data)
         self.written += self._put(name, data)
         return name
 
     def _finish(self, size: int, piece: int, names: list[str]) -> Blob:
+        encrypted = self._encrypt is not None
         if len(names) <= LISTED:
-            return Blob(size=size, chunks=tuple(names), chunk_size=piece)
-        index = self._chunk(bytes.fromhex("".join(names)))
-        return Blob(size=size, index=index, chunk_size=piece)
+            return Blob(size=size, chunks=tuple(names), chunk_size=piece, encrypted=encrypted)
+        index = self._store(bytes.fromhex("".join(names)))
+        return Blob(size=size, index=index, chunk_size=piece, encrypted=encrypted)
 
 
 class BlobStream:

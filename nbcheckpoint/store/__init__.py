@@ -16,9 +16,10 @@ Nothing is unpickled unless the record that names the stream carries this user's
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -29,6 +30,7 @@ from nbcheckpoint import config
 from nbcheckpoint.backend.base import ABSENT, Backend
 from nbcheckpoint.codec import pickle as codec
 from nbcheckpoint.codec.chunks import BlobWriter, names_of
+from nbcheckpoint.codec.cipher import Cipher
 from nbcheckpoint.codec.pickle import Decoded, Reference, Resolve
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.codec.sign import Signer
@@ -69,6 +71,9 @@ find_store = config.find_store
 
 R = TypeVar("R", Run, Step, Checkpoint)
 
+ENCRYPTED = b"\0encrypted\n"
+"""In front of an encrypted record. No JSON begins like that."""
+
 
 class Saved(NamedTuple):
     """A checkpoint on its way. It counts once `done` has a result."""
@@ -80,9 +85,10 @@ class Saved(NamedTuple):
 class Store:
     """One store, open. Safe to use from several threads."""
 
-    def __init__(self, backend: Backend, signer: Signer) -> None:
+    def __init__(self, backend: Backend, signer: Signer, cipher: Cipher | None = None) -> None:
         self.backend = backend
         self._signer = signer
+        self._cipher = cipher
         self._names = Recogniser()
         # One ordered writer: two saves in flight could commit in the wrong order and lose one.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writer")
@@ -176,7 +182,8 @@ class Store:
         """
         if self._pending is not None:
             wait_for([self._pending])
-        writer = BlobWriter(self.backend.put_chunk, self._names)
+        encrypt = partial(self._cipher.encrypt, context=b"chunk") if self._cipher else None
+        writer = BlobWriter(self.backend.put_chunk, self._names, encrypt=encrypt)
         encoded = codec.encode(values, writer, references=references)
         checkpoint = replace(
             draft,
@@ -267,17 +274,29 @@ class Store:
         if not blob.chunk_size:
             return blob.data
         try:
-            data = b"".join(map(self.backend.read_chunk, names_of(blob, self.backend.read_chunk)))
+            data = b"".join(self._pieces(blob))
         except NotFound as error:
             raise StoreDamaged(f"a part of the checkpoint is missing: {error}") from error
         if len(data) != blob.size:
             raise StoreDamaged(f"{len(data)} bytes where {blob.size} were saved")
         return data
 
+    def _pieces(self, blob: Blob) -> Iterator[bytes]:
+        for name in names_of(blob, self.backend.read_chunk):
+            data = self.backend.read_chunk(name)
+            yield self._decrypted(data, b"chunk") if blob.encrypted else data
+
+    def _decrypted(self, data: bytes, context: bytes) -> bytes:
+        if self._cipher is None:
+            raise Untrusted("it is encrypted with a key that is not here", hint="open it as the user who wrote it")
+        return self._cipher.decrypt(data, context)
+
     def _map(self, blob: Blob) -> bytearray | memoryview:
         """A blob as private writeable memory."""
         if not blob.chunk_size:
             return bytearray(blob.data)
+        if blob.encrypted:
+            return bytearray().join(self._pieces(blob))
         try:
             return self.backend.map_chunks(names_of(blob, self.backend.read_chunk), blob.size)
         except NotFound as error:
@@ -304,7 +323,10 @@ class Store:
     # Records
 
     def _put(self, key: str, record: Record, *, expect: str | None = None, durable: bool) -> None:
-        self.backend.put(key, self._signer.seal(key, record.to_json()), expect=expect, durable=durable)
+        sealed = self._signer.seal(key, record.to_json())
+        if self._cipher is not None:
+            sealed = ENCRYPTED + self._cipher.encrypt(sealed, key.encode())
+        self.backend.put(key, sealed, expect=expect, durable=durable)
 
     def _get(self, kind: type[R], key: str) -> R:
         found = self.backend.get(key)
@@ -325,6 +347,8 @@ class Store:
             return record
 
     def _open(self, kind: type[R], key: str, sealed: bytes) -> R:
+        if sealed.startswith(ENCRYPTED):
+            sealed = self._decrypted(sealed[len(ENCRYPTED) :], key.encode())
         body, trusted = self._signer.open(key, sealed)
         try:
             record = kind.from_json(body)
@@ -391,16 +415,18 @@ def _done() -> Future[None]:
     return future
 
 
-def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True) -> Store:
+def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True, encrypt: bool | None = None) -> Store:
     """Open the store at a URL or folder; None finds it: environment, nearest `.nbcheckpoint`, project root.
 
-    With `create=False` a folder that is no store raises NotFound instead of becoming one.
+    With `create=False` a folder that is no store raises NotFound instead of becoming one. `encrypt=True` (or
+    NBCHECKPOINT_ENCRYPT=1) makes a *new* store an encrypted one; an existing store stays what it is.
     """
     location = config.store_location(url)
     backend = _open_backend(location, create=create)
     try:
-        _check_format(backend)
-        return Store(backend, Signer(config.signing_key()))
+        wanted = bool(os.environ.get(config.ENV_ENCRYPT)) if encrypt is None else encrypt
+        cipher = _cipher_for(backend, wanted)
+        return Store(backend, Signer(config.signing_key()), cipher)
     except Error:
         backend.close()
         raise
@@ -428,15 +454,34 @@ def _open_backend(location: str, *, create: bool) -> Backend:
     raise UsageError(f"no backend for {scheme}://", hint="a folder and memory:// work out of the box")
 
 
-def _check_format(backend: Backend) -> None:
+class Format(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """What a store says about itself."""
+
+    format: int = FORMAT
+    encrypted: bool = False
+
+
+def _cipher_for(backend: Backend, encrypt: bool) -> Cipher | None:
+    """Read what the store says about itself, writing it into a new one; refuse what is too new for us."""
     found = backend.get("format")
     if found is None:
+        mine = Format(encrypted=encrypt)
+        cipher = Cipher(config.encryption_key(create=True)) if encrypt else None
         if not backend.read_only:
             try:
-                backend.put("format", str(FORMAT).encode(), expect=ABSENT, durable=False)
-            except Error:
-                pass  # another process wrote it first, or the disk is full: neither stops reading
-        return
-    version = int(found.value) if found.value.isdigit() else 0
-    if version > FORMAT:
-        raise StoreTooNew(f"this store was written in format {version}", version=version)
+                backend.put("format", _format.encode(mine), expect=ABSENT, durable=False)
+                return cipher
+            except Conflict:
+                found = backend.get("format")  # another process was first
+    if found is None:
+        return None
+    try:
+        said = Format.from_json(found.value)
+    except msgspec.MsgspecError as error:
+        raise StoreDamaged("what the store says about itself cannot be read") from error
+    if said.format > FORMAT:
+        raise StoreTooNew(f"this store was written in format {said.format}", version=said.format)
+    return Cipher(config.encryption_key(create=False)) if said.encrypted else None
+
+
+_format = msgspec.json.Encoder()

@@ -14,7 +14,7 @@ import pytest
 
 from nbcheckpoint import config
 from nbcheckpoint.codec.pickle import Reference
-from nbcheckpoint.errors import NotFound, StoreDamaged, StoreFull, StoreTooNew, Untrusted, UsageError
+from nbcheckpoint.errors import NotFound, StoreDamaged, StoreError, StoreFull, StoreTooNew, Untrusted, UsageError
 from nbcheckpoint.events import subscribe
 from nbcheckpoint.model import FORMAT, Checkpoint, Owner
 from nbcheckpoint.store import Store, open_store
@@ -244,6 +244,35 @@ def test_a_later_format_is_told_apart(store: Store) -> None:
     with pytest.raises(StoreTooNew, match=str(FORMAT + 1)) as raised:
         store.checkpoint(id)
     assert "upgrade" in raised.value.hint
+
+
+def test_an_encrypted_store_holds_nothing_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "correct horse battery staple"
+    array = np.frombuffer(secret.encode() * 100_000, dtype="u1").copy()
+    with open_store(tmp_path / "store", encrypt=True) as store:
+        run = store.begin_run(f"{secret}.ipynb")
+        id = store.save(
+            draft(source=secret), {"x": secret * 1000, "a": array}, outputs=[{"text": secret}]
+        ).checkpoint.id
+        written = store.save(draft(source=secret), {"x": secret * 1000, "a": array}).checkpoint.bytes
+        assert written == 0, "equal bytes are still stored once"
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file())
+    assert len(stored) > array.nbytes
+    assert b"horse" not in stored
+    with open_store(tmp_path / "store") as store:
+        back = store.restore(id)
+        assert back["x"] == secret * 1000
+        back["a"][0] = 0
+        assert store.run(run.id).workflow.startswith(secret)
+    key = config.data_dir() / "nbcheckpoint" / "encryption_key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    key.rename(tmp_path / "kept")
+    with pytest.raises(StoreError, match="your encryption key is not here"):
+        open_store(tmp_path / "store")
+    assert not key.exists(), "a new key could not open it anyway"
+    config.encryption_key(create=True)
+    with open_store(tmp_path / "store") as store, pytest.raises(StoreDamaged, match="decrypted"):
+        store.restore(id)
 
 
 def test_a_missing_store_and_an_unknown_scheme_say_what_to_do(tmp_path: Path) -> None:
