@@ -48,6 +48,8 @@ def is_writeable(directory: Path) -> bool:
 
 def keep_reserve(directory: Path) -> None:
     """Put some space aside, or as much of it as there is."""
+    if (directory / RESERVE).exists():
+        return
     try:
         write_new(directory / RESERVE, secrets.token_bytes(RESERVE_BYTES))  # random: some disks store no zeros
     except OSError:

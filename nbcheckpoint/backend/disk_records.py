@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from nbcheckpoint import errors
-from nbcheckpoint.backend.base import ABSENT
-from nbcheckpoint.backend.disk_rows import RECORD, intact
+from nbcheckpoint.backend.base import ABSENT, Entry
+from nbcheckpoint.backend.disk_rows import RECORD, is_intact
 from nbcheckpoint.backend.disk_stage import Transaction
 
 
-def checked(key: str, value: Any, version: Any) -> tuple[bytes, str]:
-    if not intact(key, value, version):
-        raise errors.StoreDamaged(f"the record {key} is not what was written")
-    return value, version
+def entries(rows: list[tuple[Any, ...]]) -> list[Entry]:
+    """Rows of (key, value, tag), if they are what was written. Raises StoreDamaged."""
+    for row in rows:
+        if not is_intact(*row):
+            raise errors.StoreDamaged(f"the record {str(row[0])[:80]} is not what was written")
+    return list(map(Entry._make, rows))
 
 
 def compare(index: Transaction, key: str, expect: str | None) -> None:

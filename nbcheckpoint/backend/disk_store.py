@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import os
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -29,7 +28,7 @@ from nbcheckpoint.backend.disk_audit import Auditor
 from nbcheckpoint.backend.disk_chunks import Chunks
 from nbcheckpoint.backend.disk_files import Packs
 from nbcheckpoint.backend.disk_index import DB, translated
-from nbcheckpoint.backend.disk_records import checked, compare, select_range
+from nbcheckpoint.backend.disk_records import compare, entries, select_range
 from nbcheckpoint.backend.disk_rows import CHUNK, RECORD, SELECT_CHUNK, chunk_row, new_version
 from nbcheckpoint.backend.disk_stage import Stage, Transaction, is_empty
 from nbcheckpoint.backend.disk_upkeep import Upkeep
@@ -56,27 +55,26 @@ class EmbeddedStore(ABC):
         """Called, in a background thread, with a chunk's name ("" for the index) and what is wrong with it."""
         self._db: Final = self.directory / DB
         self._closed = False
-        self._identity = (0, 0)
         witness = Witness(self.directory)
-        witnessed = witness.sequence
+        witnessed = witness.sequence  # before anything else is read: it is written last
         with translated(self._db if self._db.exists() else self.directory.parent):
             fresh = not self._db.exists() and self._create()
-            self.read_only = not disk_place.is_writeable(self.directory)
-            if disk_place.is_full(self.directory):
-                disk_place.give_up_reserve(self.directory)
-            self._reader, held = disk_index.open_reader(self._db, writeable=not self.read_only)
+            self._reader, self._held = self._open_reader()
             self._identity = _identity(self._db)
-            if not self.read_only:
-                disk_place.keep_reserve(self.directory)
-        self._still = held is None
-        self.warnings = disk_place.warnings_about(self.directory)
-        """What the user should know about the place, in whole sentences."""
         self._soundness = Soundness(witness, self.verify_index)
         self._soundness.opened(sequence=self._check_format(), witnessed=witnessed, fresh=fresh)
         self._assemble(wait)
-        self._let_go = weakref.finalize(self, _let_go, self._reader, self._writer, held)
-        self._let_go.atexit = False
         disk_fork.register(self)
+
+    def _open_reader(self) -> tuple[disk_index.Reader, tuple[int, int] | None]:
+        self.read_only = not disk_place.is_writeable(self.directory)
+        if disk_place.is_full(self.directory):
+            disk_place.give_up_reserve(self.directory)
+        try:
+            return disk_index.open_reader(self._db, writeable=not self.read_only)
+        finally:
+            if not self.read_only:
+                disk_place.keep_reserve(self.directory)
 
     def _assemble(self, wait: float) -> None:
         packs = Packs(self.directory)
@@ -102,7 +100,8 @@ class EmbeddedStore(ABC):
         if not rows:
             self._believe_miss()
             return None
-        return Versioned(*checked(key, *rows[0]))
+        (entry,) = entries([(key, *rows[0])])
+        return Versioned(entry.value, entry.version)
 
     def put(self, key: str, value: bytes, *, expect: str | None = None, durable: bool = True) -> str:
         check_key(key)
@@ -133,9 +132,8 @@ class EmbeddedStore(ABC):
     ) -> list[Entry]:
         sql, values = select_range(prefix, after, reverse)
         rows = self._select(sql, (*values, -1 if limit is None else limit))
-        if limit is None or len(rows) < limit:
-            self._believe_miss()
-        return [Entry(key, *checked(key, value, tag)) for key, value, tag in rows]
+        self._believe_miss()  # whatever is not among them is a miss
+        return entries(rows)
 
     # Chunks.
 
@@ -242,6 +240,11 @@ class EmbeddedStore(ABC):
             self._writer.empty_log()
             disk_place.keep_reserve(self.directory)
 
+    @property
+    def warnings(self) -> list[str]:
+        """What the user should know about the place, in whole sentences."""
+        return disk_place.warnings_about(self.directory)
+
     # Being sure.
 
     @property
@@ -336,7 +339,7 @@ class EmbeddedStore(ABC):
         self._check_open()
         if self.read_only:
             raise errors.StoreReadOnly(f"{self.directory} cannot be written")
-        if self._still:
+        if self._held is None:
             raise errors.StoreFull(f"there was no space to open {self.directory} for writing")
 
     def _check_there(self) -> None:
@@ -364,21 +367,26 @@ class EmbeddedStore(ABC):
         if self._closed:
             return
         try:
-            if not self.read_only and not self._still:
+            if not self.read_only and self._held is not None:
                 self.sync()
         finally:
-            self._closed = True
-            self._auditor.stop()
             self._let_go()
         if not self.read_only:
             self._soundness.vouch(None)
 
+    def _let_go(self) -> None:
+        self._closed = True
+        self._auditor.stop()
+        self._reader.close()
+        self._writer.close()
+        held, self._held = self._held, None
+        if held is not None:
+            disk_index.holds.drop(held)  # last: it drops SQLite's own locks as well
 
-def _let_go(reader: disk_index.Reader, writer: Writer, held: tuple[int, int] | None) -> None:
-    reader.close()
-    writer.close()
-    if held is not None:
-        disk_index.holds.drop(held)  # last: it drops SQLite's locks as well
+    def __del__(self) -> None:
+        # Forgotten rather than closed: nothing is synced, but descriptors are not to leak.
+        if not getattr(self, "_closed", True) and hasattr(self, "_auditor"):
+            self._let_go()
 
 
 def _identity(path: Path) -> tuple[int, int]:
