@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import shutil
 import statistics
@@ -72,8 +73,12 @@ class Report:
 
     def add(self, section: str, samples: dict[str, list[float]], notes: dict[str, str] | None = None) -> None:
         for name, values in samples.items():
-            if values:
-                self.timings.append(Timing(section, name, tuple(values), (notes or {}).get(name, "")))
+            known = tuple(value for value in values if not math.isnan(value))
+            if known:
+                self.timings.append(Timing(section, name, known, (notes or {}).get(name, "")))
+            if len(known) < len(values):
+                lost = f"{len(values) - len(known)} of {len(values)}"
+                self.notes.append(f"{section}: {name} had lost the value by then, {lost} times")
 
     def median(self, section: str, contender: str) -> float:
         return self._one(section, contender).median

@@ -5,6 +5,7 @@ None of them makes anything durable, checks what it reads, or notices changed co
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import sys
@@ -68,7 +69,7 @@ class Diskcache:
         import diskcache
 
         with diskcache.Cache(str(folder)) as cache:
-            return cache.get(key)
+            return cache[key]  # KeyError when it has been evicted
 
 
 class Dill:
@@ -84,7 +85,7 @@ class Dill:
             dill.dump(HELD[key], file, protocol=5)
 
     def load(self, folder: Path, key: int) -> Any:
-        import dill  # type: ignore[import-untyped]
+        import dill
 
         with open(folder / f"{key}.dill", "rb") as file:
             return dill.load(file)
@@ -188,8 +189,11 @@ def timed_save(peer: Peer, folder: Path, key: int) -> float:
 
 
 def timed_load(peer: Peer, folder: Path, key: int, use: Callable[[Any], Any]) -> float:
-    """Seconds to load it and use it."""
-    return measure.timed(lambda: use(peer.load(folder, key)))[0]
+    """Seconds to load it and use it; not a number where the peer has lost it."""
+    try:
+        return measure.timed(lambda: use(peer.load(folder, key)))[0]
+    except KeyError:
+        return math.nan
 
 
 if sys.platform == "win32":
