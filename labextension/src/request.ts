@@ -211,6 +211,7 @@ function decodeStep(body: unknown): IStep {
     name: text(step.name),
     kind: text(step.kind) || 'cell',
     status: word<StepStatus>(step.status, STEP_STATUSES, 'pending'),
+    started: text(step.started),
     seconds: number(step.seconds),
     attempt: number(step.attempt) || 1,
     bytes: number(step.bytes),

@@ -180,7 +180,7 @@ function RunRow(
         >
           {age}
         </time>
-        <span className="nbc-Run-facts">
+        <span className="nbc-Facts">
           {!isGrouped && <span className="nbc-Status">{status}</span>}
           {facts.map(fact => (
             <span key={fact} className="nbc-Fact">

@@ -14,7 +14,7 @@ import type { IRun, IStep } from './tokens';
 export function StepRows(
   props: ITreeContext & { run: IRun; row: string }
 ): JSX.Element {
-  const { model, trans, current, run, row } = props;
+  const { model, trans, now, current, run, row } = props;
   const steps = model.steps(run.id);
   if (!steps) {
     return <p className="nbc-Quiet">{trans.__('Loading…')}</p>;
@@ -37,6 +37,7 @@ export function StepRows(
           step={step}
           row={`${row}#${step.address}`}
           current={current}
+          now={now}
           trans={trans}
         />
       ))}
@@ -48,9 +49,10 @@ function StepRow(props: {
   step: IStep;
   row: string;
   current: string;
+  now: number;
   trans: TranslationBundle;
 }): JSX.Element {
-  const { step, row, current, trans } = props;
+  const { step, row, current, now, trans } = props;
   const status = stepStatus(step.status, trans);
   const facts = stepFacts(step, trans);
   return (
@@ -70,8 +72,8 @@ function StepRow(props: {
       <span className="nbc-Step-name" title={step.name}>
         {step.name}
       </span>
-      <span className="nbc-Step-time">{duration(step.seconds)}</span>
-      <span className="nbc-Step-facts">
+      <span className="nbc-Step-time">{took(step, now)}</span>
+      <span className="nbc-Facts">
         <span className="nbc-Status">{status}</span>
         {facts.map(fact => (
           <span key={fact} className="nbc-Fact">
@@ -85,6 +87,17 @@ function StepRow(props: {
       {step.error && <span className="nbc-Step-error">{step.error}</span>}
     </div>
   );
+}
+
+/**
+ * How long a step took, or has been taking so far; nothing for one that has not begun.
+ */
+export function took(step: IStep, now: number): string {
+  const begun = Date.parse(step.started);
+  if (step.status === 'running' && !isNaN(begun)) {
+    return duration(Math.max(0, Math.round((now - begun) / 1000)));
+  }
+  return step.seconds ? duration(step.seconds) : '';
 }
 
 /**

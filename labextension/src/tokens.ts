@@ -77,6 +77,11 @@ export interface IStep {
   readonly name: string;
   readonly kind: string;
   readonly status: StepStatus;
+
+  /**
+   * UTC, ISO 8601; empty for a step that has not begun.
+   */
+  readonly started: string;
   readonly seconds: number;
   readonly attempt: number;
   readonly bytes: number;

@@ -56,6 +56,7 @@ describe('decoding what the server sends', () => {
       name: 'train',
       kind: 'loop',
       status: 'completed',
+      started: '2026-11-16T09:30:14.000Z',
       seconds: 41.5,
       attempt: 1,
       bytes: 432013312,

@@ -140,7 +140,7 @@ describe('the list', () => {
     expect(row.querySelector('time')!.textContent).toBe('2 min ago');
     expect(row.querySelector('time')!.title).toContain('2026');
     expect(
-      [...row.querySelectorAll('.nbc-Run-facts > span')].map(
+      [...row.querySelectorAll('.nbc-Facts > span')].map(
         fact => fact.textContent
       )
     ).toEqual([
@@ -230,6 +230,22 @@ describe('steps', () => {
     expect(all('.nbc-Step')).toHaveLength(3);
     act(() => all('.nbc-Run-row')[0].click());
     expect(all('.nbc-Step')).toHaveLength(0);
+  });
+
+  it('that run say how long they have been at it', () => {
+    model.stepsOf = [
+      { ...STEPS[0], status: 'running', started: '2026-11-16T09:42:10.000Z' },
+      { ...STEPS[1], status: 'pending', started: '', seconds: 0 }
+    ];
+    void model.toggle(RUNS.runs[0].id, 'mine');
+    draw();
+    const times = (): (string | null)[] =>
+      all('.nbc-Step-time').map(time => time.textContent);
+    expect(times()).toEqual(['1m 30s', '']);
+    act(() => {
+      vi.advanceTimersByTime(60_000);
+    });
+    expect(times()).toEqual(['2m 30s', '']);
   });
 
   it.each([

@@ -29,3 +29,11 @@ def test_the_panel_and_the_badge_are_there(page: Page, start_jupyter: Callable[.
     panel = page.locator("#nbcheckpoint-sidebar")
     expect(panel).to_be_visible()
     expect(section(panel, "This notebook").locator(".nbc-Run")).to_contain_text("slow.ipynb")
+
+
+def test_the_page_with_the_files_bears_us(page: Page, server: Jupyter) -> None:
+    """It has neither notebooks nor a place on the left that is open; nothing of ours may need them."""
+    page.goto(server.address("tree"))
+    expect(page.locator(".jp-DirListing").first).to_be_visible()
+    page.wait_for_function("() => window.jupyterapp.hasPlugin('nbcheckpoint:plugin')")
+    page.wait_for_function("() => window.jupyterapp.isPluginActivated('nbcheckpoint:plugin')")

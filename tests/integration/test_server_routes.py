@@ -289,6 +289,12 @@ def test_a_password_in_the_stores_url_is_not_shown(url: str, seen: str) -> None:
     assert shown(url) == seen
 
 
+def test_nor_is_it_in_the_answer(server: Server, store: ListStore) -> None:
+    store.url = "postgresql://ada:hunter2@db/x"
+    _, _, body = server.ask("runs")
+    assert body["store"] == "postgresql://ada@db/x"
+
+
 # ---- who may ask ------------------------------------------------------------------------------------------
 
 PATHS = ["runs", "runs/20261116T093012345-a1b2c3"]
