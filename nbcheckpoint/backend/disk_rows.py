@@ -12,7 +12,6 @@ entry that leads to the wrong row, or a changed byte inside a column.
 
 from __future__ import annotations
 
-import secrets
 import time
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,21 +28,6 @@ INLINE: Final = 16 * 1024
 """Chunks that need no more than this, compressed if that helps, live in the index: no file, no extra fsync."""
 COMPRESS_BELOW: Final = 64 * 1024
 """Larger ones stay as they are, in a pack, from where they can be mapped."""
-
-
-def new_version(key: str, value: bytes) -> str:
-    """A version nobody has had before, which also tells whether this key's bytes are still these."""
-    unique = secrets.token_hex(8)
-    # Against accidents, not against people: those the signature inside the record keeps out.
-    return unique + xxh3_64_hexdigest(value + f"{unique}{key}".encode())
-
-
-def is_intact(key: Any, value: Any, version: Any) -> bool:
-    """Does the version belong to this key and these bytes? Written for speed: a listing asks 100,000 times."""
-    try:
-        return bool(xxh3_64_hexdigest(value + (version[:16] + key).encode()) == version[16:])
-    except TypeError:
-        return False
 
 
 @dataclass(slots=True)

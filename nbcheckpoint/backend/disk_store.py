@@ -28,8 +28,8 @@ from nbcheckpoint.backend.disk_audit import Auditor
 from nbcheckpoint.backend.disk_chunks import Chunks
 from nbcheckpoint.backend.disk_files import Packs
 from nbcheckpoint.backend.disk_index import DB, translated
-from nbcheckpoint.backend.disk_records import compare, entries, select_range
-from nbcheckpoint.backend.disk_rows import CHUNK, RECORD, SELECT_CHUNK, chunk_row, new_version
+from nbcheckpoint.backend.disk_records import compare, entries, gc_paused, new_version, select_range
+from nbcheckpoint.backend.disk_rows import CHUNK, RECORD, SELECT_CHUNK, chunk_row
 from nbcheckpoint.backend.disk_stage import Stage, Transaction, is_empty
 from nbcheckpoint.backend.disk_upkeep import Upkeep
 from nbcheckpoint.backend.disk_witness import Soundness, Witness
@@ -100,7 +100,7 @@ class EmbeddedStore(ABC):
         if not rows:
             self._believe_miss()
             return None
-        (entry,) = entries([(key, *rows[0])])
+        (entry,) = entries([(RECORD + key, *rows[0])])
         return Versioned(entry.value, entry.version)
 
     def put(self, key: str, value: bytes, *, expect: str | None = None, durable: bool = True) -> str:
@@ -131,9 +131,10 @@ class EmbeddedStore(ABC):
         self, prefix: str = "", *, after: str = "", limit: int | None = None, reverse: bool = False
     ) -> list[Entry]:
         sql, values = select_range(prefix, after, reverse)
-        rows = self._select(sql, (*values, -1 if limit is None else limit))
+        with gc_paused():
+            found = entries(self._select(sql, (*values, -1 if limit is None else limit)))
         self._believe_miss()  # whatever is not among them is a miss
-        return entries(rows)
+        return found
 
     # Chunks.
 
