@@ -120,9 +120,7 @@ class RunsHandler(Handler):
                 if store is None:
                     return {"runs": [], "store": None, "workflow": None, "next": None}
                 # One more than asked for tells whether there is a next page.
-                runs = store.runs(
-                    workflow=workflow or None, status=wanted, limit=count + 1, before=older_than
-                )
+                runs = store.runs(workflow=workflow or None, status=wanted, limit=count + 1, before=older_than)
                 return {
                     "runs": [run.to_dict() for run in runs[:count]],
                     "store": shown(store.url),

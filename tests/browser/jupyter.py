@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import nbformat
 from playwright.sync_api import Browser, sync_playwright
@@ -132,7 +134,22 @@ def _address(process: subprocess.Popen[str], log: list[str]) -> str:
     threading.Thread(target=read, name="jupyter-log", daemon=True).start()
     if not known.wait(90) or not found:
         raise RuntimeError("the Jupyter server did not start:\n" + "".join(log))
+    _wait_until_accepting(found[0], process, log)
     return found[0]
+
+
+def _wait_until_accepting(url: str, process: subprocess.Popen[str], log: list[str]) -> None:
+    """The server says its address a moment before it listens there."""
+    parts = urlsplit(url)
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection((parts.hostname, parts.port), timeout=5).close()
+            return
+        except ConnectionRefusedError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("the Jupyter server does not answer:\n" + "".join(log)) from None
+            time.sleep(0.02)
 
 
 def find_chromium() -> str | None:

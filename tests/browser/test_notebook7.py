@@ -14,8 +14,12 @@ from tests.browser.pages import cell, choose, run_all, section, wait_until_idle
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 
-def test_the_panel_and_the_badge_are_there(page: Page, start_jupyter: Callable[..., Jupyter], folder: str) -> None:
-    server = start_jupyter("notebook")
+@pytest.fixture(scope="module")
+def server(start_jupyter: Callable[..., Jupyter]) -> Jupyter:
+    return start_jupyter("notebook")
+
+
+def test_the_panel_and_the_badge_are_there(page: Page, server: Jupyter, folder: str) -> None:
     path = server.write_notebook(
         f"{folder}/slow.ipynb", "%load_ext nbcheckpoint", "%%checkpointed\nanswer = 6 * 7\nprint(answer)"
     )
