@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from nbcheckpoint.errors import StoreError
+from nbcheckpoint.units import parse_size
 
 STORE_NAME = ".nbcheckpoint"
 ENV_STORE = "NBCHECKPOINT_STORE"
@@ -54,6 +55,14 @@ def data_dir() -> Path:
     if os.name == "nt":
         return Path(os.environ.get("APPDATA") or home) / "jupyter"
     return Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "jupyter"
+
+
+ENV_WARN_SIZE = "NBCHECKPOINT_WARN_SIZE"
+
+
+def warn_size() -> int:
+    """Checkpoints larger than this get a word in the line under the cell; 0 turns that off."""
+    return parse_size(os.environ.get(ENV_WARN_SIZE) or "1GB")
 
 
 ENV_ENCRYPT = "NBCHECKPOINT_ENCRYPT"

@@ -6,6 +6,7 @@ import html
 from datetime import datetime, timezone
 from typing import Any
 
+from nbcheckpoint.config import warn_size
 from nbcheckpoint.model import Checkpoint, NotSaved, Reason
 from nbcheckpoint.units import say_duration, say_size
 
@@ -36,6 +37,8 @@ def computed(
         parts.append(f"saved {shown or 'its output'} ({size} in {say_duration(save_seconds)})")
     elif checkpoint is not None:
         parts.append(f"saved in {say_duration(save_seconds)}")
+    if checkpoint is not None and 0 < warn_size() < checkpoint.size:
+        parts.append(f"large: {say_size(checkpoint.size)}")
     if checkpoint is not None and checkpoint.not_saved:
         parts.append("not saved: " + ", ".join(map(_not_saved, checkpoint.not_saved)))
     if problem:

@@ -19,6 +19,7 @@ from nbcheckpoint.config import store_location
 from nbcheckpoint.errors import Error
 from nbcheckpoint.model import Run, Step, StepStatus, utc_now
 from nbcheckpoint.store import Store, open_store
+from nbcheckpoint.store.background import Background
 from nbcheckpoint.store.liveness import this_process
 
 
@@ -29,6 +30,7 @@ class Session:
         self._namespace = namespace
         self._store: Store | None = None
         self._run: Run | None = None
+        self._upkeep: Background | None = None
         self._next = 0
         self._pid = os.getpid()
         atexit.register(self.close)
@@ -37,6 +39,7 @@ class Session:
     def store(self) -> Store:
         if self._store is None:
             self._store = open_store(store_location(start=self.notebook.parent))
+            self._upkeep = Background(self._store)
         return self._store
 
     @property
@@ -97,6 +100,8 @@ class Session:
             computed_seconds=run.computed_seconds + computed,
             spared_seconds=run.spared_seconds + spared,
         )
+        if self._upkeep is not None and done.checkpoint:
+            self._upkeep.saved()
 
     def close(self) -> None:
         """The kernel ends on purpose: the run is complete, unless its last cell failed."""
@@ -104,6 +109,8 @@ class Session:
             return
         store, self._store = self._store, None
         try:
+            if self._upkeep is not None:
+                self._upkeep.wait(timeout=5)  # it can be stopped anywhere, but a closed store would make it complain
             if self._run is not None:
                 store.update_run(self._run.id, status="completed", owner=None, durable=True)
             store.close()

@@ -260,6 +260,13 @@ def test_options(kernel: Kernel) -> None:
     assert kernel.run("%%checkpointed --quiet --depends m\nc = 1").line == ""
 
 
+def test_a_large_checkpoint_gets_a_word(tmp_path: Path) -> None:
+    with Kernel(tmp_path, env={"NBCHECKPOINT_WARN_SIZE": "1MB"}) as kernel:
+        kernel.run(LOAD)
+        assert "large: 5.0 MB" in kernel.run("%%checkpointed\nx = b'x' * 5_000_000").line
+        assert "large" not in kernel.run("%%checkpointed\nx = b'x' * 500_000").line
+
+
 def test_definitions_that_need_the_cells_own_values_are_not_split_off(kernel: Kernel) -> None:
     cell = "%%checkpointed\nx = base + 1\ndef f(a=x): return a"
     kernel.run("base = 1")
