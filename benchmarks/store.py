@@ -109,6 +109,13 @@ def main() -> None:
             started = time.perf_counter()
             work()
             console.print(f"  {name}: {time.perf_counter() - started:.0f} s", style="dim")
+            if options.json:
+                report.write_json(options.json)  # after each section: a run that is cut short is not lost
+    busy = max(load, os.getloadavg()[0])
+    if busy > 1.0:
+        report.notes.append(
+            f"others were using this machine (load up to {busy:.1f}): trust min and spread, not medians"
+        )
     show_timings(console, report)
     show_verdicts(console, report)
     for note in report.notes:
