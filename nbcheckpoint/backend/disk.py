@@ -38,10 +38,11 @@ from urllib.parse import unquote, urlsplit
 import diskcache
 
 from nbcheckpoint import errors
-from nbcheckpoint.backend import disk_index, disk_place
+from nbcheckpoint.backend import disk_index, disk_place, disk_salvage
 from nbcheckpoint.backend.disk_files import fsync_path
 from nbcheckpoint.backend.disk_index import DB
 from nbcheckpoint.backend.disk_rows import Staged
+from nbcheckpoint.backend.disk_salvage import Salvaged
 from nbcheckpoint.backend.disk_store import FORMAT, EmbeddedStore
 from nbcheckpoint.backend.disk_upkeep import ASIDE
 from nbcheckpoint.backend.disk_witness import WITNESS
@@ -184,6 +185,20 @@ class DiskBackend(EmbeddedStore):
     def from_url(cls, url: str) -> DiskBackend:
         """A plain path, or `file:` followed by one."""
         return cls(unquote(urlsplit(url).path) if url.startswith("file:") else url)
+
+    @classmethod
+    def salvage(cls, directory: str | os.PathLike[str]) -> Salvaged:
+        """Make a store whose index is damaged usable again, with every record and chunk that is still whole.
+
+        The old index stays in `quarantine/`. What was lost is computed again. Raises StoreLocked if it is in use.
+        """
+        folder = Path(os.path.abspath(os.path.expanduser(directory)))
+        aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=folder))
+        try:
+            with disk_index.translated(folder / DB):
+                return disk_salvage.salvage(folder, _build, aside)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
 
     def _open_index(self) -> Index:
         return Index(self.directory)

@@ -251,6 +251,10 @@ class _Holds:
             self._held[which] = (count + 1, fds)
         return which
 
+    def has(self, path: Path) -> bool:
+        status = os.stat(path)
+        return (status.st_dev, status.st_ino) in self._held
+
     def drop(self, which: tuple[int, int]) -> None:
         with self._lock:
             count, fds = self._held.pop(which, (0, []))
@@ -269,6 +273,22 @@ class _Holds:
     def forget(self) -> None:
         """After a fork the locks are still held: that is the point of them. Only our own is new."""
         self._lock = threading.Lock()
+
+
+def is_in_use(path: Path) -> bool:
+    """Has any process this index open? Not known without such locks."""
+    if not path.exists():
+        return False
+    memory = path.with_name(DB + "-shm")
+    if holds.has(path):  # and closing a descriptor of our own would drop SQLite's locks
+        return True
+    if not sys.platform.startswith("linux") or not memory.exists():
+        return False
+    fd = os.open(memory, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        return not _lock(fd, "write", _DEADMAN)
+    finally:
+        os.close(fd)
 
 
 def _hold_database(path: Path) -> int:

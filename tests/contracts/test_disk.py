@@ -451,6 +451,41 @@ class TestDamage:
         again.close()
         assert DiskBackend(tmp_path / "killed").get("late") is None
 
+    def test_what_is_whole_is_salvaged_from_a_damaged_index(self, backend: DiskBackend, folder: Path) -> None:
+        name, data = put_big(backend)
+        for number in range(200):
+            backend.put(f"k/{number}", b"x" * 50, durable=False)
+        backend.close()
+        _break_the_key_index(folder)
+        kept, lost = DiskBackend.salvage(folder)
+        assert (kept, lost) == (201, 0)
+        again = DiskBackend(folder)
+        assert len(again.scan("k/")) == 200
+        assert again.read_chunk(name) == data
+        assert again.get("never there") is None
+        again.put("new", b"")
+        again.close()
+        assert list((folder / "quarantine").glob("index-*/cache.db"))
+
+    def test_much_is_salvaged_from_a_file_with_holes(self, backend: DiskBackend, folder: Path) -> None:
+        for number in range(500):
+            backend.put(f"k/{number}", b"x" * 200, durable=False)
+        backend.close()
+        size = (folder / "cache.db").stat().st_size
+        with (folder / "cache.db").open("r+b") as file:
+            file.seek(size // 2 // 4096 * 4096)
+            file.write(bytes(2 * 4096))
+        assert 300 < DiskBackend.salvage(folder).kept < 500
+        again = DiskBackend(folder)
+        assert all(entry.value == b"x" * 200 for entry in again.scan("k/"))
+        again.close()
+
+    def test_a_store_in_use_is_not_salvaged(self, backend: DiskBackend, folder: Path) -> None:
+        backend.put("a", b"1")
+        with pytest.raises(errors.StoreLocked):
+            DiskBackend.salvage(folder)
+        assert backend.get("a").value == b"1"  # type: ignore[union-attr]
+
     def test_a_damaged_witness_is_no_witness(self, backend: DiskBackend, folder: Path) -> None:
         backend.put("a", b"1")
         backend.close()
