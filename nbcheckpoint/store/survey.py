@@ -11,7 +11,7 @@ whoever deletes must first look at `Survey.unread`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -29,6 +29,9 @@ QUARANTINE = "quarantine/"
 """Where `verify(repair=True)` moves records: `quarantine/<when>/<key>`."""
 
 PAGE = 1000
+
+_MENTIONED = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_INDEX = re.compile(rb'"index":"([0-9a-f]{64})"')
 
 R = TypeVar("R", Run, Step, Checkpoint)
 
@@ -191,30 +194,39 @@ def _see(store: Store, found: Survey, kind: type[R], entry: Entry) -> R | None:
 
 def _see_other(store: Store, found: Survey, entry: Entry) -> None:
     """Quarantined, or of a kind that a later version knows: whatever it may refer to stays."""
-    if entry.key.startswith(QUARANTINE):
+    aside = entry.key.startswith(QUARANTINE)
+    if aside:
         found.quarantined.append(entry.key)
-    names = {name.decode() for name in re.findall(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])", entry.value)}
-    found.mentioned |= names
-    for name in re.findall(rb'"index":"([0-9a-f]{64})"', entry.value):
-        try:
+    try:
+        # What is in quarantine is encrypted, if it is, for the place it came from.
+        text = _plain(store, entry.key.split("/", 2)[2] if aside else entry.key, entry.value)
+        found.mentioned.update(name.decode() for name in _MENTIONED.findall(text))
+        for name in _INDEX.findall(text):
             found.mentioned.update(names_of(Blob(size=0, index=name.decode()), store.backend.read_chunk))
-        except Error as error:
-            if not entry.key.startswith(QUARANTINE):  # known to be damaged: that is why it is there
-                found.unread.append(_problem(entry.key, error))
+    except Error as error:
+        if not aside:  # known to be damaged: that is why it is there
+            found.unread.append(_problem(entry.key, error))
+
+
+def _plain(store: Store, key: str, value: bytes) -> bytes:
+    from nbcheckpoint.store import ENCRYPTED
+
+    return store._decrypted(value[len(ENCRYPTED) :], key.encode()) if value.startswith(ENCRYPTED) else value
 
 
 def _problem(key: str, error: Error) -> Problem:
     return Problem(kind="too new" if isinstance(error, StoreTooNew) else "record", key=key, text=str(error))
 
 
-def chunks_of(record: Checkpoint, store: Store) -> frozenset[str]:
+def chunks_of(record: Checkpoint, store: Store, *, read: Callable[[str], bytes] | None = None) -> frozenset[str]:
     """Every chunk a checkpoint is made of. Raises StoreDamaged where that cannot be told."""
+    read = read or store.backend.read_chunk
     found: set[str] = set()
     for blob in blobs_of(record):
         if blob.index:
             found.add(_checked(blob.index, record))
         try:
-            found.update(_checked(name, record) for name in names_of(blob, store.backend.read_chunk))
+            found.update(_checked(name, record) for name in names_of(blob, read))
         except NotFound as error:
             raise StoreDamaged(f"the list of checkpoint {record.id}'s chunks is missing: {error}") from error
     return frozenset(found)
