@@ -62,6 +62,10 @@ from nbcheckpoint.store.liveness import seen, this_process
 
 if TYPE_CHECKING:
     from nbcheckpoint.retention import Policy
+    from nbcheckpoint.store.archive import Moved
+    from nbcheckpoint.store.compare import Diff
+    from nbcheckpoint.store.copying import Copied
+    from nbcheckpoint.store.trust import Trusted
     from nbcheckpoint.store.upkeep import Pruned
     from nbcheckpoint.store.verify import Verified
 
@@ -396,6 +400,44 @@ class Store:
         from nbcheckpoint.store.verify import verify
 
         return verify(self, repair=repair, progress=progress)
+
+    def diff(self, a: str, b: str) -> Diff:
+        """What differs between two checkpoints: names, code, inputs. Nothing is unpickled. Raises NotFound."""
+        from nbcheckpoint.store.compare import diff
+
+        return diff(self, a, b)
+
+    def export(
+        self, run: str, file: str | os.PathLike[str], *, progress: Callable[[int, int], object] | None = None
+    ) -> Moved:
+        """Write a run with all that belongs to it into one file. Raises NotFound, StoreDamaged."""
+        from nbcheckpoint.store.archive import export
+
+        return export(self, run, file, progress=progress)
+
+    def import_(
+        self,
+        file: str | os.PathLike[str],
+        trust: bool = False,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Moved:
+        """Read such a file. What others signed is listed, and not loaded until it is trusted."""
+        from nbcheckpoint.store.archive import import_
+
+        return import_(self, file, trust=trust, progress=progress)
+
+    def trust(self, id: str) -> Trusted:
+        """Vouch for a run, or a checkpoint, that somebody else signed: from here on it may be loaded."""
+        from nbcheckpoint.store.trust import trust
+
+        return trust(self, id)
+
+    def copy_to(self, url: str, *, progress: Callable[[int, int], object] | None = None) -> Copied:
+        """Copy everything to another store. May be interrupted and called again."""
+        from nbcheckpoint.store.copying import copy_to
+
+        return copy_to(self, url, progress=progress)
 
 
 def _describe(name: str, value: Any) -> Value:
