@@ -47,7 +47,8 @@ class Chunks:
         self._stage = stage
         self._select = select
         self._missed = missed
-        self._seen_sound: dict[str, str] = {}
+        self._sound_packs: set[tuple[str, str]] = set()
+        self._sound_chunks: set[str] = set()
 
     def has(self, name: str) -> bool:
         return self._stage.get(name) is not None or bool(self.rows([name]))
@@ -64,13 +65,16 @@ class Chunks:
         row = self.rows([name]).get(name)
         if row is None:
             return False
-        if row.filename is not None and self._seen_sound.get(name) != row.filename:
-            try:
-                if not self._untouched(row):
-                    self.content(row)
-            except (StoreDamaged, NotFound):
-                return False
-            self._seen_sound[name] = row.filename
+        if row.filename is None or (row.filename, row.mark) in self._sound_packs or name in self._sound_chunks:
+            return True
+        if self._untouched(row):
+            self._sound_packs.add((row.filename, row.mark))
+            return True
+        try:
+            self.content(row)
+        except (StoreDamaged, NotFound):
+            return False
+        self._sound_chunks.add(name)
         return True
 
     # Mapping.
@@ -134,6 +138,7 @@ class Chunks:
             if isinstance(error, StoreGone) or why.errno in _OURS:
                 return error
         self.damaged.add(chunk.name)
+        self._sound_chunks.discard(chunk.name)
         return StoreDamaged(f"chunk {chunk.name} is damaged: {why}")
 
     def _untouched(self, row: ChunkRow) -> bool:

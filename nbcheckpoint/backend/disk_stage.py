@@ -34,6 +34,9 @@ from nbcheckpoint.errors import StoreError
 INLINE_LIMIT: Final = 8 << 20
 """Bytes of small chunks kept in memory before they are committed without being asked."""
 
+YOUNG_SECONDS: Final = 60.0
+"""A chunk put (again) so recently is not written down as new once more: no prune's grace is that short."""
+
 
 class Transaction(Protocol):
     """What is needed of the index, inside a transaction."""
@@ -72,6 +75,7 @@ class Stage:
         self._touched: dict[str, None] = {}
         self._replace: set[str] = set()
         self._doomed: list[str] = []
+        self._inline = 0
         self._abandoned = False
         self._packs.forget()
 
@@ -89,6 +93,7 @@ class Stage:
                 self._replace.add(name)
             self._touched.pop(name, None)
             self._staged[name] = item
+            self._inline += len(item.value or b"")
             return item.size
 
     def touch(self, name: str) -> None:
@@ -110,7 +115,10 @@ class Stage:
         """Forget a chunk that was staged. Returns the bytes it took; its pack may become an orphan."""
         self._touched.pop(name, None)
         item = self._staged.pop(name, None)
-        return item.size if item is not None else 0
+        if item is None:
+            return 0
+        self._inline -= len(item.value or b"")
+        return item.size
 
     def abandon(self) -> None:
         """The disk is full. What is staged belongs to saves that cannot succeed: give its space back.
@@ -127,7 +135,7 @@ class Stage:
     @property
     def overfull(self) -> bool:
         """Are so many small chunks waiting in memory that it is time to commit them?"""
-        return sum(item.size for item in list(self._staged.values()) if item.value) > INLINE_LIMIT
+        return self._inline > INLINE_LIMIT
 
     # The three acts.
 
@@ -215,7 +223,10 @@ class Stage:
         if not rows:
             self._touched.pop(name, None)
             raise StoreError(f"chunk {name} was pruned while it was being saved", hint="save again")
-        tag = chunk_row(rows[0]).renewed()
+        row = chunk_row(rows[0])
+        if row.age < YOUNG_SECONDS:
+            return
+        tag = row.renewed()
         index.select("UPDATE Cache SET tag = ? WHERE raw = 1 AND key = ?", (tag, CHUNK + name))
 
     def settle(self, batch: Batch) -> None:
@@ -224,6 +235,7 @@ class Stage:
             if self._staged.get(item.name) is item:
                 del self._staged[item.name]
                 self._replace.discard(item.name)
+            self._inline -= len(item.value or b"")
         for name in batch.touched:
             self._touched.pop(name, None)
         for filename in (*batch.doomed, *batch.emptied):
