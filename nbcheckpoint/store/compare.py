@@ -106,16 +106,16 @@ def _values(a: Checkpoint, b: Checkpoint, same_bytes: bool) -> Iterator[Differen
         if old is None or new is None:
             change: Literal["added", "removed"] = "added" if old is None else "removed"
             yield Difference(name=name, change=change, before=_say(old), after=_say(new))
-        elif not (same_bytes and _look(old) == _look(new)):
-            verdict = _verdict(old, new)
-            if verdict is not None:
-                yield Difference(name=name, change=verdict, before=_say(old), after=_say(new))
+        elif verdict := _verdict(old, new, same_bytes):
+            yield Difference(name=name, change=verdict, before=_say(old), after=_say(new))
 
 
-def _verdict(old: Value, new: Value) -> Literal["changed", "maybe"] | None:
+def _verdict(old: Value, new: Value, same_bytes: bool) -> Literal["changed", "maybe"] | None:
     if old.digest and new.digest:
         return None if old.digest == new.digest else "changed"
-    return "maybe" if _look(old) == _look(new) else "changed"
+    if _look(old) != _look(new):
+        return "changed"
+    return None if same_bytes else "maybe"
 
 
 def _look(value: Value) -> tuple[object, ...]:

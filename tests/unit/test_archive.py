@@ -19,7 +19,7 @@ from blake3 import blake3
 from msgspec.structs import replace
 
 from nbcheckpoint.codec.pickle import Reference
-from nbcheckpoint.errors import NotFound, StoreDamaged, StoreTooNew, Untrusted
+from nbcheckpoint.errors import NotFound, StoreDamaged, StoreTooNew, Untrusted, UsageError
 from nbcheckpoint.model import FORMAT, Run, Step
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.archive import MAX_CHUNK
@@ -581,3 +581,44 @@ def test_what_cannot_be_read_is_told_and_the_rest_copied(store: Store, tmp_path:
     with open_store(tmp_path / "copy") as copy:
         assert values_of(copy, run.id)["text"] == "hello"
         assert verify(copy).problems == ()
+
+
+# Encrypted stores
+
+
+def test_an_encrypted_run_travels_encrypted_and_only_for_its_user(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("cryptography")
+    with open_store(tmp_path / "secret", encrypt=True) as secret:
+        run = a_run(secret, word="hush" * 10_000)
+        secret.export(run.id, tmp_path / "run.zip")
+        secret.copy_to(str(tmp_path / "copy"))
+        open_store(tmp_path / "open").close()
+        with pytest.raises(UsageError):
+            secret.copy_to(str(tmp_path / "open"))
+    for file in (tmp_path / "run.zip", *(tmp_path / "copy").rglob("*")):
+        assert b"hushhush" not in (file.read_bytes() if file.is_file() else b"")
+    for place in ("back", "copy"):
+        with open_store(tmp_path / place, encrypt=True) as back:
+            back.import_(tmp_path / "run.zip")
+            assert values_of(back, run.id)["word"] == "hush" * 10_000
+            assert verify(back).problems == ()
+            back.prune(grace_seconds=0)
+            assert values_of(back, run.id)["word"] == "hush" * 10_000
+    with pytest.raises(Untrusted):
+        store.import_(tmp_path / "run.zip")
+    assert store.runs() == []
+
+
+def test_what_is_in_quarantine_keeps_its_chunks_also_when_encrypted(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    with open_store(tmp_path / "secret", encrypt=True) as secret:
+        kept = secret.save(draft(), {"x": os.urandom(50_000), "y": np.arange(10_000)}).checkpoint
+        assert kept.stream is not None
+        secret.backend.delete_chunk(kept.stream.chunks[0])
+        assert verify(secret, repair=True).clean
+        left = chunk_count(secret)
+        assert left > 0
+        assert secret.prune(grace_seconds=0).chunks == 0
+        assert chunk_count(secret) == left

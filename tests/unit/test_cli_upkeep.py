@@ -208,5 +208,5 @@ def test_every_command_takes_store_and_json_and_shows_an_example() -> None:
     for name, command in main.commands.items():
         options = {option for parameter in command.params for option in parameter.opts}
         assert "--json" in options, name
-        assert "--store" in options or name in ("demo", "copy"), name
+        assert "--store" in options or name == "demo", name
         assert f"Example: nbcheckpoint {name}" in (command.epilog or ""), name
