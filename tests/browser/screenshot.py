@@ -26,9 +26,9 @@ CELLS = (
     "%load_ext nbcheckpoint\nimport numpy as np, pandas as pd",
     """%%checkpointed load
 rng = np.random.default_rng(7)
-minutes = pd.date_range("2023-01-01", "2025-12-31", freq="min")
-sales = pd.DataFrame({"units": rng.poisson(40, len(minutes))}, index=minutes)
-hourly = sales.resample("h").sum()
+hours = pd.date_range("2023-01-01", "2025-12-31", freq="h")
+units = [rng.poisson(0.67, 3600).sum() for _ in hours]  # every second of every hour
+hourly = pd.DataFrame({"units": units}, index=hours)
 hourly.describe().T.round(1)""",
     """%%checkpointed train
 X = np.column_stack([np.cos(hourly.index.hour / 24 * k * np.pi) for k in range(40)])
