@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -76,10 +77,12 @@ def look(path: str, *, written: bool = False) -> FileSeen | None:
         return None
     try:
         if os.path.isdir(path):
-            content = "\0".join(sorted(os.listdir(path))).encode("utf-8", "surrogateescape")
+            with _unnoticed():
+                names = sorted(os.listdir(path))
+            content = "\0".join(names).encode("utf-8", "surrogateescape")
             return FileSeen(path=path, digest=blake3(content).hexdigest(), written=written)
         hasher = blake3()
-        with _quiet(), open(path, "rb") as file:
+        with _unnoticed(), open(path, "rb") as file:
             while block := file.read(1 << 20):
                 hasher.update(block)
     except OSError:
@@ -115,38 +118,38 @@ def _installed() -> Iterator[str]:
         yield os.path.abspath(path) + os.sep
 
 
-_active: FileWatch | None = None
+_watches: list[FileWatch] = []
+_quiet = threading.local()
 _hooked = False
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Our own reading is not the user's."""
-    global _active
-    before, _active = _active, None
-    try:
-        yield
-    finally:
-        _active = before
 
 
 def start(watch: FileWatch) -> None:
     """Note openings from here on. The hook itself can never be removed again, so it costs one test when off."""
-    global _active, _hooked
+    global _hooked
     if not _hooked:
         sys.addaudithook(_hook)
         _hooked = True
-    _active = watch
+    _watches.append(watch)
 
 
-def stop() -> None:
-    """Note no more."""
-    global _active
-    _active = None
+def stop(watch: FileWatch) -> None:
+    """Note no more. Stopping twice is fine."""
+    if watch in _watches:
+        _watches.remove(watch)
+
+
+@contextmanager
+def _unnoticed() -> Iterator[None]:
+    """Our own reading is not the user's."""
+    _quiet.on = True
+    try:
+        yield
+    finally:
+        _quiet.on = False
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
-    if _active is None:
+    if not _watches or getattr(_quiet, "on", False):
         return
     if event == "open":
         path, mode, flags = args
@@ -154,8 +157,13 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
             path = os.fsdecode(path)
         if isinstance(path, (str, os.PathLike)):
             writes = bool(isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR))
-            _active.note(os.fspath(path), writes=writes or any(c in (mode or "") for c in "wax+"))
+            _note(os.fspath(path), writes=writes or any(c in (mode or "") for c in "wax+"))
     elif event in ("os.listdir", "os.scandir"):
         path = args[0]
         if path is None or isinstance(path, (str, os.PathLike)):
-            _active.note(os.fspath(path or "."), writes=False)
+            _note(os.fspath(path or "."), writes=False)
+
+
+def _note(path: str, *, writes: bool) -> None:
+    for watch in tuple(_watches):
+        watch.note(path, writes=writes)

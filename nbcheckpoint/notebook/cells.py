@@ -63,22 +63,32 @@ class Pending:
     started: float = field(default_factory=time.perf_counter)
 
 
+@dataclass
+class Cell:
+    """A cell IPython is running, ours or not. They nest: `%run` and `run_cell` run cells inside of cells."""
+
+    info: Any
+    pending: Pending | None = None
+    line: tuple[str, str, dict[str, Any]] | None = None
+
+    @property
+    def id(self) -> str:
+        """The front end's id of it."""
+        return getattr(self.info, "cell_id", "") or ""
+
+
 class CellCheckpointer(ast.NodeTransformer):
     """The AST transformer and the end-of-cell hook, for one shell."""
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.session = Session(shell.user_ns)
-        self._pending: Pending | None = None
-        self._info: Any = None
-        self._line: tuple[str, str, dict[str, Any]] | None = None
+        self._cells: list[Cell] = []
 
     # What IPython calls
 
     def pre_run_cell(self, info: Any) -> None:
-        self._info = info
-        self._pending = None
-        self._line = None
+        self._cells.append(Cell(info))
 
     def visit(self, tree: Any) -> Any:
         """Never raises: a transformer that does is thrown out, and its cell does not run."""
@@ -86,6 +96,8 @@ class CellCheckpointer(ast.NodeTransformer):
         if text is None:
             return tree
         rest = ast.Module(body=tree.body[1:], type_ignores=[])
+        if not self._cells:
+            return rest  # a silent request of the front end's: not a cell
         try:
             chosen = options.parse(text)
             return self._begin(rest, chosen)
@@ -99,7 +111,9 @@ class CellCheckpointer(ast.NodeTransformer):
         return rest
 
     def post_run_cell(self, result: Any) -> None:
-        pending, self._pending = self._pending, None
+        if not self._cells:
+            return
+        pending = self._cell.pending
         if pending is not None:
             try:
                 self._end(pending, result)
@@ -108,12 +122,16 @@ class CellCheckpointer(ast.NodeTransformer):
             except Exception as error:
                 self._tell("note", f"not saved, a fault of nbcheckpoint: {type(error).__name__}: {error}")
             finally:
-                files.stop()
+                files.stop(pending.watch)
                 pending.recorder.stop()
-        if self._line is not None:
-            status, text, data = self._line
-            self._line = None
+        done = self._cells.pop()
+        if done.line is not None:
+            status, text, data = done.line
             line.show(self.shell, status, text, **data)
+
+    @property
+    def _cell(self) -> Cell:
+        return self._cells[-1]
 
     # Before the cell runs
 
@@ -134,7 +152,7 @@ class CellCheckpointer(ast.NodeTransformer):
             private=self.session.store.private_digest,
         )
         definitions, computing = _split(rest)
-        step = self.session.begin_step(chosen.name or _title(rest), getattr(self._info, "cell_id", "") or "")
+        step = self.session.begin_step(chosen.name or _title(rest), self._cell.id)
         found = self._look_up(identity, chosen)
         if found.checkpoint is not None:
             reason = self._restore(found.checkpoint, definitions, chosen, step, started)
@@ -199,7 +217,7 @@ class CellCheckpointer(ast.NodeTransformer):
         """Run them as part of this cell: tracebacks and `inspect` find their source."""
         number = self.shell.execution_count - 1
         raw = self._source()
-        filename = self.shell.compile.get_code_name(raw, getattr(self._info, "transformed_cell", raw), number)
+        filename = self.shell.compile.get_code_name(raw, getattr(self._cell.info, "transformed_cell", raw), number)
         try:
             exec(compile(definitions, filename, "exec"), self.shell.user_ns)
         except Exception as error:  # the user's own decorators, defaults and imports
@@ -220,7 +238,7 @@ class CellCheckpointer(ast.NodeTransformer):
         watch.mention(identity.strings)
         for pattern in chosen.files:
             watch.mention(glob.glob(pattern, recursive=True))
-        self._pending = Pending(
+        self._cell.pending = Pending(
             chosen=chosen,
             name=step.name,
             source=source,
@@ -239,16 +257,16 @@ class CellCheckpointer(ast.NodeTransformer):
 
     def _abandon(self) -> None:
         """Our own fault while starting: leave nothing switched on."""
-        files.stop()
-        if self._pending is not None:
-            self._pending.recorder.stop()
-            self._pending = None
+        pending, self._cell.pending = self._cell.pending, None
+        if pending is not None:
+            files.stop(pending.watch)
+            pending.recorder.stop()
 
     # After it ran
 
     def _end(self, pending: Pending, result: Any) -> None:
         seconds = time.perf_counter() - pending.started
-        files.stop()
+        files.stop(pending.watch)
         outputs = pending.recorder.stop()
         error = result.error_before_exec or result.error_in_exec
         if error is not None:
@@ -347,10 +365,10 @@ class CellCheckpointer(ast.NodeTransformer):
     # Small things
 
     def _tell(self, status: str, text: str, **data: Any) -> None:
-        self._line = (status, text, data)
+        self._cell.line = (status, text, data)
 
     def _source(self) -> str:
-        raw = getattr(self._info, "raw_cell", "") or ""
+        raw = getattr(self._cell.info, "raw_cell", "") or ""
         first, _, rest = raw.lstrip("\n").partition("\n")
         return rest if first.lstrip().startswith(options.MAGIC) else raw
 

@@ -226,6 +226,19 @@ def test_a_failed_cell_is_never_a_hit(kernel: Kernel) -> None:
     assert kernel.run(cell, fails=True).error == "ValueError"
 
 
+def test_cells_inside_of_cells(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "data.txt").write_text("one")
+    taps = "vars(sys.stdout).get('write'), vars(get_ipython().display_pub).get('publish')"
+    kernel.run(f"import sys\nuntapped = {taps}")
+    inner = "get_ipython().run_cell('%%checkpointed\\ny = 2\\nprint(y)')"
+    cell = f"%%checkpointed\nprint('before')\n_ = {inner}\nx = open('data.txt').read()\nprint('after')"
+    assert kernel.collect(kernel.client.execute(cell)).stdout == "before\n2\nafter\n"
+    (tmp_path / "data.txt").write_text("two")
+    kernel.collect(kernel.client.execute(cell))
+    assert kernel.run("x, y").result == "('two', 2)", "a file read after the inner cell still counts"
+    assert kernel.run(f"({taps}) == untapped").result == "True", "nothing of ours is left switched on"
+
+
 def test_the_namespace_stays_clean(kernel: Kernel) -> None:
     names = "sorted(n for n in globals() if 'nbc' in n.lower() or 'checkp' in n.lower()), type(globals())"
     kernel.run("%%checkpointed\nx = 1")
