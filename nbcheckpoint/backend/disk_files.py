@@ -33,6 +33,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+if sys.platform == "darwin":
+    import fcntl
+
 FILENAME: Final = re.compile(r"[0-9a-f]{2}/[0-9a-f]{32}\.pack\Z")
 """The only file names an index may speak of."""
 
@@ -258,8 +261,6 @@ def write_new(path: Path, data: bytes) -> None:
 def fsync(fd: int) -> None:
     """Down to the medium. On macOS os.fsync stops at the drive's cache."""
     if sys.platform == "darwin":
-        import fcntl
-
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     else:
         os.fsync(fd)

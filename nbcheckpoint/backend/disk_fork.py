@@ -4,6 +4,9 @@ Theory of operation. A process may be copied at any moment, by the user's `multi
 No thread may be inside SQLite then, or the child inherits its mutexes locked; so the forking thread first takes
 the locks of every open store. The child starts with nothing of its parent's: connections are left behind
 unclosed, locks are new, and the stores open again when they are next used.
+
+The same goes for Python's own locks: nothing below a store imports a module at the time it is used, because a child
+copied during another thread's import waits for that import for ever.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ class Forkable(Protocol):
 _open: weakref.WeakSet[Forkable] = weakref.WeakSet()
 _frozen: list[Forkable] = []
 _one_at_a_time = threading.Lock()
+opening = threading.RLock()
+"""Held while a store is being opened, when it is not registered yet."""
 
 
 def register(store: Forkable) -> None:
@@ -38,6 +43,7 @@ def register(store: Forkable) -> None:
 
 def _before() -> None:
     _one_at_a_time.acquire()  # two forking threads, each with half of the locks, would wait for ever
+    opening.acquire()
     for store in list(_open):
         store.freeze()
         _frozen.append(store)
@@ -46,6 +52,7 @@ def _before() -> None:
 def _in_parent() -> None:
     while _frozen:
         _frozen.pop().thaw()
+    opening.release()
     _one_at_a_time.release()
 
 
@@ -54,6 +61,7 @@ def _in_child() -> None:
         while _frozen:
             _frozen.pop().forget()
     finally:
+        opening.release()
         _one_at_a_time.release()
 
 

@@ -32,6 +32,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+if sys.platform != "win32":
+    import fcntl
+
 from nbcheckpoint import errors
 from nbcheckpoint.backend import disk_fork
 from nbcheckpoint.backend.disk_files import Suspicious
@@ -319,8 +322,6 @@ def _hold_memory(path: Path) -> int:
 
 def _lock(fd: int, kind: str, span: tuple[int, int]) -> bool:
     """A lock of this open file description's own. False if others are in the way."""
-    import fcntl
-
     wanted = fcntl.F_WRLCK if kind == "write" else fcntl.F_RDLCK
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", wanted, os.SEEK_SET, *span, 0))

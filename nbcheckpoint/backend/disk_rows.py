@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+import zstandard  # here, not where it is used: a fork during an import leaves the child waiting for it for ever
 from xxhash import xxh3_64_hexdigest
 
 from nbcheckpoint.errors import StoreDamaged
@@ -125,14 +126,10 @@ def inline_bytes(kind: str, value: object) -> bytes:
 
 
 def _compress(data: bytes) -> bytes:
-    import zstandard  # slow to import, and not needed by a process that only reads
-
     return zstandard.ZstdCompressor(level=1).compress(data)
 
 
 def _decompress(data: bytes) -> bytes:
-    import zstandard
-
     try:
         # Never more than we would have compressed: a planted row cannot fill the memory.
         reader = zstandard.ZstdDecompressor().stream_reader(data)
@@ -145,8 +142,8 @@ def _decompress(data: bytes) -> bytes:
 def boot_id() -> str:
     """Which boot of which machine this is, or "-" where the system does not say."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip().replace("-", "")[:16] or "-"
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:  # bytes: a codec would be imported for text
+            return file.read().decode("ascii").strip().replace("-", "")[:16] or "-"
     except OSError:
         return "-"
 

@@ -55,6 +55,12 @@ class EmbeddedStore(ABC):
         """Called, in a background thread, with a chunk's name ("" for the index) and what is wrong with it."""
         self._db: Final = self.directory / DB
         self._closed = False
+        with disk_fork.opening:
+            self._open()
+            self._assemble(wait)
+            disk_fork.register(self)
+
+    def _open(self) -> None:
         witness = Witness(self.directory)
         witnessed = witness.sequence  # before anything else is read: it is written last
         with translated(self._db if self._db.exists() else self.directory.parent):
@@ -63,8 +69,6 @@ class EmbeddedStore(ABC):
             self._identity = _identity(self._db)
         self._soundness = Soundness(witness, self.verify_index)
         self._soundness.opened(sequence=self._check_format(), witnessed=witnessed, fresh=fresh)
-        self._assemble(wait)
-        disk_fork.register(self)
 
     def _open_reader(self) -> tuple[disk_index.Reader, tuple[int, int] | None]:
         self.read_only = not disk_place.is_writeable(self.directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import select
 import shutil
@@ -57,6 +58,7 @@ def _child(backend: DiskBackend, seed: int, tally: Tally) -> bytes:
     if pid == 0:
         status = 1
         try:
+            faulthandler.dump_traceback_later(PATIENCE - 5)
             work = Work(backend, sayer(writing), seed)
             work.swap()
             work.number += 1
