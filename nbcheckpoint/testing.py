@@ -15,6 +15,7 @@ pytest is imported only when this module is; nothing else in the package needs i
 from __future__ import annotations
 
 import os
+import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -307,6 +308,22 @@ class BackendContract:
         assert bytes(backend.map_chunks(names, len(whole))) == whole
         backend.sync()
         assert bytes(backend.map_chunks(names, len(whole))) == whole
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_any_order_of_mapped_chunks_is_kept(self, backend: Backend, seed: int) -> None:
+        """Sizes that fill whole pages invite a backend to map several at once: also across what lies between?"""
+        chance = random.Random(seed)
+        chunks = [chunk(2 * i, chance.choice((65_536, 1 << 17, 4096, 100))) for i in range(12)]
+        for name, data in chunks:
+            backend.put_chunk(name, data)
+        if chance.random() < 0.7:
+            backend.sync()
+        for _ in range(5):
+            first = chance.randrange(10)
+            chosen = [*chunks[first : first + chance.randrange(6)], *chance.choices(chunks, k=chance.randrange(6))]
+            chosen = [pair for pair in chosen if chance.random() < 0.8]
+            whole = b"".join(data for _, data in chosen)
+            assert bytes(backend.map_chunks([name for name, _ in chosen], len(whole))) == whole
 
     def test_the_same_chunk_may_come_twice(self, backend: Backend) -> None:
         name, data = chunk(2, 1 << 17)

@@ -195,55 +195,55 @@ class _Laying:
     def __init__(self, packs: Packs, region: Region) -> None:
         self._folders = packs.folders()
         self._region = region
-        self._open: dict[str, tuple[int, os.stat_result, str]] = {}
+        self._open: dict[str, tuple[int, int, str]] = {}
+        """Pack -> descriptor, size, fingerprint."""
         self._run: list[tuple[int, Chunk]] = []
-        self._length = 0
+        self._filename, self._mark, self._next, self._limit, self._shift = "", "", 0, 0, 0
+        """The pack the run is in, where it would go on, where the pack ends, and how far it is from the region."""
         self._refused: list[tuple[int, Chunk]] = []
 
     def add(self, offset: int, chunk: Chunk) -> bool:
-        """False if this one has to be read: it is not in a pack, or not provably untouched, or not on a page."""
-        if chunk.filename is None:
+        """False if this one has to be read: it is not in a pack, or the pack is not provably untouched."""
+        filename, end = chunk.filename, chunk.offset + chunk.size
+        if filename is None:
             return False
-        if self._run and self._continues(chunk):
+        # It goes on in the pack, and in the region too: something else may have come in between there.
+        follows = chunk.offset == self._next and chunk.offset - offset == self._shift
+        if follows and filename == self._filename and chunk.mark == self._mark:
+            fits = chunk.offset < end <= self._limit
+        else:
+            self._lay()
+            fits = self._begin(filename, chunk)
+            self._shift = chunk.offset - offset
+        if fits:
             self._run.append((offset, chunk))
-            self._length += chunk.size
-            return True
-        self._lay()
-        if not self._is_untouched(chunk):
-            return False
-        self._run, self._length = [(offset, chunk)], chunk.size
-        return True
+            self._next = end
+        return fits
 
-    def _continues(self, chunk: Chunk) -> bool:
-        _, last = self._run[-1]
-        same = last.filename == chunk.filename and last.mark == chunk.mark
-        return same and last.offset + last.size == chunk.offset and self._is_inside(chunk)
-
-    def _is_inside(self, chunk: Chunk) -> bool:
-        """A page behind the end of a file is a SIGBUS."""
-        _, status, _ = self._open[str(chunk.filename)]
-        return chunk.size > 0 and chunk.offset >= 0 and chunk.offset + chunk.size <= status.st_size
-
-    def _is_untouched(self, chunk: Chunk) -> bool:
-        filename = str(chunk.filename)
+    def _begin(self, filename: str, chunk: Chunk) -> bool:
         if filename not in self._open:
             try:
                 fd, status = self._folders.open(filename)
             except (OSError, Suspicious):
                 return False  # reading it will tell what is wrong
-            self._open[filename] = fd, status, fingerprint(status)
-        _, _, mark = self._open[filename]
-        return (type(chunk) is Staged or chunk.mark == mark) and self._is_inside(chunk)
+            self._open[filename] = fd, status.st_size, fingerprint(status)
+        _, size, mark = self._open[filename]
+        if type(chunk) is ChunkRow and chunk.mark != mark:  # what we staged ourselves we wrote a moment ago
+            return False
+        if not 0 <= chunk.offset < chunk.offset + chunk.size <= size:  # behind its end a page is a SIGBUS
+            return False
+        self._filename, self._mark, self._limit = filename, chunk.mark, size
+        return True
 
     def _lay(self) -> None:
         """Map the run that has come to its end; what cannot be mapped will have to be read."""
         run, self._run = self._run, []
-        if not run:
-            return
-        offset, first = run[0]
-        fd, _, _ = self._open[str(first.filename)]
-        if not self._region.lay(fd, first.offset, offset, self._length):
-            self._refused += run
+        if run:
+            offset, first = run[0]
+            fd, _, _ = self._open[self._filename]
+            if not self._region.lay(fd, first.offset, offset, self._next - first.offset):
+                self._refused += run
+        self._filename = ""
 
     def finish(self) -> list[tuple[int, Chunk]]:
         """Map the last run; returns what was promised by `add` but could not be mapped after all."""

@@ -26,9 +26,11 @@ chunk_data = st.one_of(
     st.builds(
         lambda seed, size: blake3(b"%d" % seed).digest(length=size),
         st.integers(0, 5),
-        st.sampled_from([20_000, 70_000]),
+        st.sampled_from([20_000, 65_536, 70_000, 131_072]),
     ),
-    st.builds(lambda seed, size: b"%d" % seed * size, st.integers(0, 5), st.sampled_from([20_000, 70_000])),
+    st.builds(
+        lambda seed, size: b"%d" % seed * size, st.integers(0, 5), st.sampled_from([20_000, 65_536, 70_000, 131_072])
+    ),
 )
 
 
