@@ -14,7 +14,7 @@ from nbcheckpoint.codec.pickle import Reference
 from nbcheckpoint.errors import NotFound, StoreError, StoreReadOnly
 from nbcheckpoint.events import subscribe
 from nbcheckpoint.model import FORMAT, Event, Run, Step, utc_now
-from nbcheckpoint.retention import Policy
+from nbcheckpoint.retention import Policy, decide
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.background import KEY, Background
 from nbcheckpoint.store.upkeep import delete_run, prune
@@ -144,6 +144,47 @@ def test_a_chunk_a_save_found_present_is_young_again(store: Store, monkeypatch: 
     monkeypatch.setattr(store, "_commit", prune_first)
     second = store.save(draft(), {"x": b"x" * 100_000}).checkpoint
     assert store.restore(second.id) == {"x": b"x" * 100_000}
+    assert verify(store).clean
+
+
+def test_the_age_is_looked_at_again_when_the_chunk_is_deleted(store: Store) -> None:
+    """Somebody puts the chunk again between our look and our delete."""
+
+    class Stale(Crashing):
+        def scan_chunks(self) -> Iterator[tuple[str, int, float]]:
+            return ((name, size, 1e9) for name, size, _ in self._inner.scan_chunks())
+
+    saved = store.save(draft(), {"x": b"x" * 100_000}).checkpoint
+    store.backend.delete(f"checkpoint/{saved.id}")
+    inner = store.backend
+    store.backend = Stale(inner, -1)  # type: ignore[assignment]
+    assert prune(store).chunks == 0
+    store.backend = inner
+    assert chunk_count(store) > 0
+
+
+@pytest.mark.parametrize("how", ["a step was restored from it", "a save built upon it"])
+def test_what_came_into_use_since_the_decision_stays(store: Store, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    old, new = add_run(store, updated=days_ago(50)), add_run(store)
+    data = [1, 2, 3]
+    base = add_step(store, old, {"data": data}, created=days_ago(50))
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        verdict = decide(*args, **kwargs)
+        assert [gone.id for gone in verdict.checkpoints] == [base.id]
+        used = base
+        if how == "a save built upon it":
+            reference = {id(data): Reference(base.id, "data")}
+            used = store.save(draft(run=new.id), {"view": [data]}, references=reference).checkpoint
+            assert used.needs == (base.id,)
+        else:
+            step = Step(run=new.id, address="000000", name="x", status="restored", checkpoint=used.id)
+            store.put_step(step)
+        return verdict
+
+    monkeypatch.setattr("nbcheckpoint.store.upkeep.decide", late)
+    assert prune(store, grace_seconds=0).checkpoints == ()
+    assert store.restore(base.id) == {"data": [1, 2, 3]}
     assert verify(store).clean
 
 
