@@ -17,11 +17,12 @@ from nbcheckpoint import __version__, config
 from nbcheckpoint.cli.base import command, confirm, main, print_json, print_table, progress
 from nbcheckpoint.cli.manage import count, summary
 from nbcheckpoint.codec.sign import Signer
+from nbcheckpoint.errors import StoreDamaged
 from nbcheckpoint.model import FORMAT
 from nbcheckpoint.retention import Policy
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.upkeep import Pruned
-from nbcheckpoint.store.verify import Verified
+from nbcheckpoint.store.verify import Verified, needs_salvage, salvage
 from nbcheckpoint.units import parse_age, parse_size, say_size
 
 _PACKAGES = ("ipython", "cloudpickle", "diskcache", "blake3", "msgspec", "jupyterlab", "jupyter_server")
@@ -78,13 +79,32 @@ def _tell_pruned(report: Pruned, as_json: bool) -> None:
 @command
 def verify(repair: bool, store: str | None, as_json: bool) -> None:
     """Read everything in the store and say what is not as it was written. Exit code 5 if anything is damaged."""
-    with open_store(store, create=False) as opened, progress("Reading", quiet=as_json) as shown:
-        result = opened.verify(repair=repair, progress=shown)
+    try:
+        result = _verify(store, False, as_json)
+        salvaged = _salvage(store) if repair and needs_salvage(result) else ""
+    except StoreDamaged:  # so damaged that it cannot even be opened
+        if not repair:
+            raise
+        salvaged = _salvage(store)
+    if repair:
+        result = _verify(store, True, as_json)
+    if salvaged:
+        click.echo(salvaged, err=True)
     if as_json:
         print_json({**result.to_dict(), "clean": result.clean})
     else:
         _tell_verified(result)
     sys.exit(0 if result.clean else 5)
+
+
+def _verify(store: str | None, repair: bool, quiet: bool) -> Verified:
+    with open_store(store, create=False) as opened, progress("Reading", quiet=quiet) as shown:
+        return opened.verify(repair=repair, progress=shown)
+
+
+def _salvage(store: str | None) -> str:
+    location = config.store_location(store)
+    return "" if "://" in location and not location.startswith("file:") else salvage(location)
 
 
 def _tell_verified(result: Verified) -> None:

@@ -67,6 +67,22 @@ class Verified(Record, frozen=True, kw_only=True):
         return not any(problem.kind != "untrusted" and not problem.repaired for problem in self.problems)
 
 
+def needs_salvage(result: Verified) -> bool:
+    """Is the index itself damaged, so that records cannot even be reached? Only `salvage` helps then."""
+    return any(problem.kind in ("index", "record") and not problem.key for problem in result.problems)
+
+
+def salvage(location: str) -> str:
+    """Rebuild a folder's index from what can be read of it, while nobody has it open; says what came of it.
+
+    The damaged index is kept in the folder's `quarantine`. Raises StoreLocked if somebody has it open.
+    """
+    from nbcheckpoint.backend.disk import DiskBackend
+
+    kept, lost = DiskBackend.salvage(location.removeprefix("file://"))
+    return f"the index was rebuilt: {kept} entries kept, {lost} lost; the old one is in quarantine"
+
+
 def verify(
     store: Store, *, repair: bool = False, progress: Progress | None = None, grace_seconds: float = GRACE_SECONDS
 ) -> Verified:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,19 @@ def test_verify_tells_damage_and_repairs_it(folder: str) -> None:
     assert result["problems"][0].keys() == {"kind", "key", "text", "repaired"}
     assert "set aside" in call("verify", "--repair", store=folder).output
     assert asked("verify", store=folder)["clean"] is True
+
+
+def test_verify_rebuilds_an_index_with_a_damaged_entry(folder: str) -> None:
+    """The row cannot be read, so neither can its neighbours be listed, until the index is rebuilt without it."""
+    broken = next(run for run in runs_in(folder).values() if run.workflow == "nb.ipynb")
+    with sqlite3.connect(Path(folder) / "cache.db") as index:
+        index.execute("UPDATE Cache SET value = value || x'00' WHERE key LIKE ?", (f"%run/{broken.id}",))
+    index.close()
+    assert "not what was written" in call("verify", store=folder, code=5).output
+    assert "1 lost" in call("verify", "--repair", store=folder).output
+    assert asked("verify", store=folder)["clean"] is True
+    assert {run.workflow for run in runs_in(folder).values()} == {"old.ipynb"}
+    assert list((Path(folder) / "quarantine").iterdir()), "the old index is kept"
 
 
 def test_doctor_says_where_things_are(folder: str) -> None:
