@@ -14,7 +14,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from blake3 import blake3
 
@@ -33,6 +33,16 @@ PAGE: Final = 500
 
 _OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM})
 """Errors of our own situation: the file may be perfectly fine."""
+
+
+class Mapped(NamedTuple):
+    """What `map` gives."""
+
+    view: memoryview
+    unread: list[ChunkRow]
+    """Chunks in it that were taken at their fingerprint's word."""
+    stale: list[ChunkRow]
+    """Chunks whose pack had another fingerprint but whose bytes were right, with the fingerprint it has now."""
 
 
 class Chunks:
@@ -79,27 +89,27 @@ class Chunks:
 
     # Mapping.
 
-    def map(self, names: Sequence[str], size: int) -> tuple[memoryview, list[ChunkRow]]:
-        """The buffer, and the chunks in it that were taken at their fingerprint's word."""
+    def map(self, names: Sequence[str], size: int) -> Mapped:
+        """The chunks behind one another in a buffer."""
         for name in names:
             check_chunk_name(name)
         found = self._locate(names)
-        chunks = [found[name] for name in names]
-        region, unread = Region(size), []
+        region, offset = Region(size), 0
+        mapped = Mapped(region.view, [], [])
         with _Laying(self._packs, region) as laying:
-            offset = 0
-            for chunk in chunks:
-                if laying.add(offset, chunk):
-                    offset += chunk.size
-                    if type(chunk) is ChunkRow:
-                        unread.append(chunk)
-                else:
-                    offset += self._copy(region, offset, chunk)
+            for chunk in map(found.__getitem__, names):
+                laid = laying.add(offset, chunk)
+                offset += chunk.size if laid else self._copy(region, offset, chunk)
+                if type(chunk) is ChunkRow:
+                    if laid:
+                        mapped.unread.append(chunk)
+                    elif mark := laying.marks.get(str(chunk.filename)):
+                        mapped.stale.append(chunk._replace(mark=mark))
             for start, chunk in laying.finish():
                 self._copy(region, start, chunk)
         if offset != size:
             raise StoreDamaged(f"{len(names)} chunks hold {offset} bytes, not {size}")
-        return region.view, unread
+        return mapped
 
     def _copy(self, region: Region, offset: int, chunk: Chunk) -> int:
         data = self.content(chunk)
@@ -201,6 +211,8 @@ class _Laying:
         self._filename, self._mark, self._next, self._limit, self._shift = "", "", 0, 0, 0
         """The pack the run is in, where it would go on, where the pack ends, and how far it is from the region."""
         self._refused: list[tuple[int, Chunk]] = []
+        self.marks: dict[str, str] = {}
+        """The fingerprints of packs that have another one than the index says, taken before they are read."""
 
     def add(self, offset: int, chunk: Chunk) -> bool:
         """False if this one has to be read: it is not in a pack, or the pack is not provably untouched."""
@@ -229,6 +241,7 @@ class _Laying:
             self._open[filename] = fd, status.st_size, fingerprint(status)
         _, size, mark = self._open[filename]
         if type(chunk) is ChunkRow and chunk.mark != mark:  # what we staged ourselves we wrote a moment ago
+            self.marks[filename] = mark
             return False
         if not 0 <= chunk.offset < chunk.offset + chunk.size <= size:  # behind its end a page is a SIGBUS
             return False

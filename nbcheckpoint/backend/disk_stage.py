@@ -28,7 +28,7 @@ from typing import Any, Final, Protocol
 from blake3 import blake3
 
 from nbcheckpoint.backend.disk_files import Packs, Suspicious, fsync_path
-from nbcheckpoint.backend.disk_rows import CHUNK, SELECT_CHUNK, Staged, chunk_row, stage_inline
+from nbcheckpoint.backend.disk_rows import CHUNK, SELECT_CHUNK, ChunkRow, Staged, chunk_row, stage_inline
 from nbcheckpoint.errors import StoreError
 
 INLINE_LIMIT: Final = 8 << 20
@@ -264,3 +264,11 @@ class Stage:
 def is_empty(index: Transaction, filename: str) -> bool:
     """Inside a transaction: has this pack no rows left?"""
     return not index.select("SELECT 1 FROM Cache WHERE filename = ? LIMIT 1", (filename,))
+
+
+def renew_marks(index: Transaction, rows: Sequence[ChunkRow]) -> None:
+    """Inside a transaction: these were read and found right; so their packs can be trusted as they are now."""
+    for row in rows:
+        found = index.select(SELECT_CHUNK, (CHUNK + row.name,))
+        if found and chunk_row(found[0])[:5] == row[:5]:
+            index.select("UPDATE Cache SET tag = ? WHERE raw = 1 AND key = ?", (row.renewed(), CHUNK + row.name))

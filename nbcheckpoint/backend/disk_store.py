@@ -29,8 +29,8 @@ from nbcheckpoint.backend.disk_chunks import Chunks
 from nbcheckpoint.backend.disk_files import Packs
 from nbcheckpoint.backend.disk_index import DB, translated
 from nbcheckpoint.backend.disk_records import compare, entries, gc_paused, new_version, select_range
-from nbcheckpoint.backend.disk_rows import CHUNK, RECORD, SELECT_CHUNK, chunk_row
-from nbcheckpoint.backend.disk_stage import Stage, Transaction, is_empty
+from nbcheckpoint.backend.disk_rows import CHUNK, RECORD, SELECT_CHUNK, ChunkRow, chunk_row
+from nbcheckpoint.backend.disk_stage import Stage, Transaction, is_empty, renew_marks
 from nbcheckpoint.backend.disk_upkeep import Upkeep
 from nbcheckpoint.backend.disk_witness import Soundness, Witness
 from nbcheckpoint.backend.disk_writer import OpenIndex, Writer
@@ -170,9 +170,10 @@ class EmbeddedStore(ABC):
         return self._chunks.read(name)
 
     def map_chunks(self, names: Sequence[str], size: int) -> memoryview:
-        view, unread = self._chunks.map(names, size)
-        self._auditor.add(unread)
-        return view
+        mapped = self._chunks.map(names, size)
+        self._auditor.add(mapped.unread)
+        self._renew_marks(mapped.stale)
+        return mapped.view
 
     def delete_chunk(self, name: str, *, min_age: float = 0.0) -> int:
         """As in the protocol. With `min_age`, a chunk put (or put again) in the last so many seconds stays."""
@@ -198,6 +199,15 @@ class EmbeddedStore(ABC):
     def scan_chunks(self, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, int, float]]:
         self._believe_miss()
         return ((row.name, row.size, row.age) for row in self._chunks.scan(after, limit))
+
+    def _renew_marks(self, stale: list[ChunkRow]) -> None:
+        """A copied store has to be read in full, but only once. If that cannot be noted, so be it."""
+        if not stale or self.read_only:
+            return
+        try:
+            self._commit(lambda index: renew_marks(index, stale))
+        except errors.Error:
+            pass
 
     # Committing.
 
@@ -280,13 +290,15 @@ class EmbeddedStore(ABC):
 
         `repair` removes the chunk from the index and moves its file to `quarantine/`.
         """
-        for name, problem in self._upkeep.problems():
+        stale: list[ChunkRow] = []
+        for name, problem in self._upkeep.problems(stale):
             if repair:
                 self._commit(lambda index, name=name: self._upkeep.quarantine(name, index))  # type: ignore[misc]  # mypy: no default in a lambda's type
                 self._chunks.damaged.discard(name)
             yield name, problem
         for filename in self._upkeep.orphans(grace_seconds=0):
             yield filename, "orphan"
+        self._renew_marks(stale)
 
     def sweep(self, grace_seconds: float = 3600.0) -> int:
         """Remove what dead processes left behind more than so long ago. Returns the bytes freed."""

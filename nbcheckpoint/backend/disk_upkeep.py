@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from nbcheckpoint.backend.disk_chunks import Chunks, Select
-from nbcheckpoint.backend.disk_files import FILENAME, QUARANTINE, Packs, Suspicious, make_private, write_new
+from nbcheckpoint.backend.disk_files import (
+    FILENAME,
+    QUARANTINE,
+    Packs,
+    Suspicious,
+    fingerprint,
+    make_private,
+    write_new,
+)
 from nbcheckpoint.backend.disk_rows import CHUNK, CHUNK_COLUMNS, SELECT_CHUNK, ChunkRow, chunk_row
 from nbcheckpoint.backend.disk_stage import Stage, Transaction, is_empty
 from nbcheckpoint.errors import NotFound, StoreDamaged
@@ -101,17 +109,29 @@ class Upkeep:
             if ours and entry.stat(follow_symlinks=False).st_mtime <= before:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Reads every chunk; gives the names of those that are missing or damaged, and why."""
+    def problems(self, stale: list[ChunkRow]) -> Iterator[tuple[str, str]]:
+        """Reads every chunk; gives the names of those that are missing or damaged, and why.
+
+        Those that are right, in a pack that was touched (a copied store), are added to `stale`.
+        """
         for name in self._chunks.names():
             try:
                 row = self._chunks.rows([name]).get(name)
                 if row is not None:
+                    mark = self._mark(row)
                     self._chunks.content(row)
+                    if mark not in (None, row.mark):
+                        stale.append(row._replace(mark=str(mark)))
             except StoreDamaged as error:
                 yield name, str(error)
             except NotFound:
                 continue  # deleted meanwhile
+
+    def _mark(self, row: ChunkRow) -> str | None:
+        try:
+            return None if row.filename is None else fingerprint(self._packs.status(row.filename))
+        except (OSError, Suspicious):
+            return None
 
     def quarantine(self, name: str, index: Transaction) -> None:
         """Inside a transaction: the row goes; what can be read of its bytes is kept aside."""

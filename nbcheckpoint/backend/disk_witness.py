@@ -11,7 +11,8 @@ a key that is not found was never stored. Where it does not (a crash in the midd
 restored backup, a flipped bit) the whole index is checked before the first miss is believed or the first
 transaction is built upon it.
 
-It is written without fsync, always after the commit it speaks of, so a power cut can only leave it behind.
+It is written without fsync, always after the commit it speaks of, so a power cut can only leave it behind. What
+happens to the files while a process has them open is not its matter: that is found by the audit or by `verify`.
 """
 
 from __future__ import annotations
@@ -156,9 +157,12 @@ class Soundness:
         """Before building upon the index. Raises StoreDamaged if it is not consistent."""
         if self._sound:
             return
+        if self.checked:
+            raise StoreDamaged(self.damage)
         problems = self._check()
         if problems:
-            raise StoreDamaged(f"the index is damaged: {problems[0]}")
+            self.refute(problems[0])
+            raise StoreDamaged(self.damage)
         self._sound = self.checked = True
 
     def believe_miss(self) -> None:
@@ -168,11 +172,13 @@ class Soundness:
         self.require()
 
     def refute(self, problem: str) -> None:
-        """It was taken at its word and turned out to be damaged after all."""
-        self._sound = False
+        """It is damaged. If it was taken at its word before, nobody else shall be."""
+        self._sound, self.checked = False, True
         self.damage = f"the index is damaged: {problem}"
+        self._witness.testify(None, "")
 
     def acknowledge(self) -> None:
-        """The user knows: what is left is what there is."""
+        """The user knows: what is left is what there is. An index that is not consistent stays damaged."""
         self._witness.forgive()
         self.damage = ""
+        self.checked = self._sound

@@ -402,6 +402,21 @@ class TestDamage:
         tag = disk_rows.chunk_tag("c/" + name, BIG, str(filename), "pack", mark, 0)
         sql(folder, "UPDATE Cache SET tag = ? WHERE key = ?", tag, "c/" + name)
 
+    def test_a_copied_store_is_read_in_full_once(
+        self, backend: DiskBackend, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        name, data = put_big(backend)
+        backend.close()
+        shutil.copytree(folder, folder.parent / "copy")
+        for turn in range(3):
+            again = DiskBackend(folder.parent / "copy")
+            with monkeypatch.context() as patch:
+                if turn:
+                    patch.setattr(disk_chunks.Chunks, "content", lambda *_: pytest.fail("it was read again"))
+                assert bytes(again.map_chunks([name], BIG)) == data
+            again._auditor.stop()
+            again.close()
+
     def test_a_changed_record_is_damage(self, backend: DiskBackend, folder: Path) -> None:
         backend.put("a", b"one")
         sql(folder, "UPDATE Cache SET value = ? WHERE key = 'r/a'", b"two")
