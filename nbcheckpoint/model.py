@@ -175,6 +175,8 @@ class FileSeen(Record, frozen=True, kw_only=True):
     digest: str = ""
     """Of its bytes; of a folder, of the names in it. Empty: it changed while the step ran, so it never matches."""
     written: bool = False
+    settled: bool = False
+    """It had not been touched for a while when it was looked at: same size and time mean the same file."""
 
 
 class NotSaved(Record, frozen=True, kw_only=True):
@@ -202,6 +204,12 @@ class Checkpoint(Record, frozen=True, kw_only=True):
     source: str = ""
     inputs: tuple[Input, ...] = ()
     """Every name it read, through the user's own functions and classes as far as they lead."""
+    conditions: tuple[Input, ...] = ()
+    """Names it may or may not have bound to what they had already: usable only where they still have it."""
+    definitions: tuple[Input, ...] = ()
+    """Functions and classes of the notebook its values refer to by name: they must be what they were."""
+    folder: str = ""
+    """The working directory, if files by relative names were involved."""
     random: tuple[Input, ...] = ()
     """Random generators it drew from, with their state before."""
     files: tuple[FileSeen, ...] = ()

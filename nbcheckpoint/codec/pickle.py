@@ -59,6 +59,8 @@ class Encoded(NamedTuple):
     failed: tuple[NotSaved, ...]
     referred: tuple[Reference, ...] = ()
     """The references that were written instead of objects."""
+    live: tuple[str, ...] = ()
+    """Functions and classes of the notebook that were written as their names."""
 
 
 class Decoded(NamedTuple):
@@ -83,8 +85,8 @@ def encode(
     failed: list[NotSaved] = []
     while True:
         try:
-            stream, buffers, referred = _dump(good, writer, definitions, references)
-            return Encoded(stream, buffers, tuple(good), tuple(failed), referred)
+            written = _dump(good, writer, definitions, references or {})
+            return written._replace(names=tuple(good), failed=tuple(failed))
         except Exception as error:  # whatever a user's __reduce__ may raise
             bad = _find_bad(good, definitions)
             if not bad:
@@ -183,8 +185,9 @@ def _dump(
     values: dict[str, Any],
     writer: BlobWriter,
     definitions: Definitions,
-    references: Mapping[int, Reference] | None,
-) -> tuple[Blob, tuple[Blob, ...], tuple[Reference, ...]]:
+    references: Mapping[int, Reference],
+    views_of: frozenset[int] = frozenset(),
+) -> Encoded:
     blobs: list[Blob] = []
 
     def take(buffer: pickle.PickleBuffer) -> bool:
@@ -195,14 +198,21 @@ def _dump(
         return False
 
     stream = writer.stream()
-    if references:
-        referring = ReferringPickler(stream, protocol=5, buffer_callback=take)
+    if definitions == "value":
+        cloudpickle.Pickler(stream, protocol=5, buffer_callback=take).dump(values)
+        return Encoded(stream.close(), tuple(blobs), (), ())
+    pickler = (ReferringPickler if references else NotebookPickler)(stream, protocol=5, buffer_callback=take)
+    pickler.views_of = views_of
+    if isinstance(pickler, ReferringPickler):
         top = {id(value) for value in values.values()}
-        referring.references = {key: ref for key, ref in references.items() if key not in top}
-        referring.dump(values)
-        return stream.close(), tuple(blobs), tuple(sorted(referring.used))
-    _pickler(definitions)(stream, protocol=5, buffer_callback=take).dump(values)
-    return stream.close(), tuple(blobs), ()
+        pickler.references = {key: reference for key, reference in references.items() if key not in top}
+    pickler.dump(values)
+    shared = frozenset(root for root, (arrays, _) in pickler.roots.items() if len(arrays) > 1)
+    if shared - views_of:
+        # Arrays that share memory, which shows only at the second of them: once more, as views of what they share.
+        return _dump(values, writer, definitions, references, views_of | shared)
+    found = tuple(sorted(pickler.used)), tuple(sorted(pickler.live))
+    return Encoded(stream.close(), tuple(blobs), (), (), *found)
 
 
 def _pickler(definitions: Definitions) -> Callable[..., pickle.Pickler]:
@@ -211,6 +221,16 @@ def _pickler(definitions: Definitions) -> Callable[..., pickle.Pickler]:
 
 class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle ships no types
     """cloudpickle, but what is alive in the notebook under its own name is written as that name."""
+
+    views_of: frozenset[int] = frozenset()
+    """Arrays (by id) whose views are to be written as views."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.live: set[str] = set()
+        self.used: set[Reference] = set()
+        self.roots: dict[int, tuple[dict[int, Any], Any]] = {}
+        """The array that owns the memory (by id, and held) -> the arrays met that lie in it, held as well."""
 
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
@@ -221,20 +241,45 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
                 return reduced
         if isinstance(obj, (type, types.FunctionType)) and obj.__module__ == "__main__":
             if is_live(obj):
+                self.live.add(obj.__qualname__)
                 return NotImplemented  # pickle's own way: by reference
             if isinstance(obj, types.FunctionType) and obj.__globals__ is sys.modules["__main__"].__dict__:
                 return _reduce_nameless(obj)
+        if kind is types.CellType:
+            return types.CellType, (), _cell(obj), None, None, _fill_cell
+        if _is_array(obj):
+            return self._reduce_array(obj)
         return super().reducer_override(obj)
+
+    def _reduce_array(self, array: Any) -> Any:
+        root = array
+        while _is_array(root.base):
+            root = root.base
+        self.roots.setdefault(id(root), ({}, root))[0][id(array)] = array
+        plain = type(array) is type(root) and root.flags.c_contiguous and root.dtype.kind != "O"
+        if array is root or id(root) not in self.views_of or not plain:
+            return NotImplemented
+        offset = array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+        return _make_view, (root, array.shape, array.dtype, offset, array.strides, array.flags.writeable)
+
+
+def _is_array(obj: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(obj, numpy.ndarray)
+
+
+def _make_view(root: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool) -> Any:
+    import numpy
+
+    view = numpy.ndarray(shape, dtype, buffer=root, strides=strides, offset=offset)
+    view.flags.writeable = writeable
+    return view
 
 
 class ReferringPickler(NotebookPickler):
     """The same, with references. A class of its own, because `persistent_id` is called for every single object."""
 
     references: Mapping[int, Reference]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.used: set[Reference] = set()
 
     def persistent_id(self, obj: Any) -> Any:
         reference = self.references.get(id(obj))
@@ -284,23 +329,23 @@ def is_live(obj: type | types.FunctionType) -> bool:
 
 
 def _reduce_nameless(function: types.FunctionType) -> tuple[Any, ...]:
-    state = {
-        "defaults": function.__defaults__,
-        "kwdefaults": function.__kwdefaults__,
-        "closure": [_cell(cell) for cell in function.__closure__ or ()],
-        "dict": function.__dict__,
-        "annotations": function.__annotations__,
-    }
-    cells = len(function.__closure__ or ())
-    # Made empty first and filled by the state, so that a function may be part of its own closure.
-    return (
-        _make_nameless,
-        (function.__code__, function.__name__, function.__qualname__, cells),
-        state,
-        None,
-        None,
-        _fill_nameless,
-    )
+    """Its cells are objects of their own: two functions that share a variable go on sharing it."""
+    state = (function.__defaults__, function.__kwdefaults__, function.__dict__, function.__annotations__)
+    made = (function.__code__, function.__name__, function.__qualname__, function.__closure__)
+    return _make_nameless, made, state, None, None, _fill_nameless
+
+
+def _make_nameless(
+    code: types.CodeType, name: str, qualname: str, closure: tuple[types.CellType, ...] | None
+) -> types.FunctionType:
+    function = types.FunctionType(code, sys.modules["__main__"].__dict__, name, None, closure)
+    function.__qualname__ = qualname
+    return function
+
+
+def _fill_nameless(function: types.FunctionType, state: tuple[Any, ...]) -> None:
+    function.__defaults__, function.__kwdefaults__, attributes, function.__annotations__ = state
+    function.__dict__.update(attributes)
 
 
 def _cell(cell: types.CellType) -> tuple[bool, Any]:
@@ -310,21 +355,10 @@ def _cell(cell: types.CellType) -> tuple[bool, Any]:
         return False, None
 
 
-def _make_nameless(code: types.CodeType, name: str, qualname: str, cells: int) -> types.FunctionType:
-    closure = tuple(types.CellType() for _ in range(cells))
-    function = types.FunctionType(code, sys.modules["__main__"].__dict__, name, None, closure)
-    function.__qualname__ = qualname
-    return function
-
-
-def _fill_nameless(function: types.FunctionType, state: dict[str, Any]) -> None:
-    function.__defaults__ = state["defaults"]
-    function.__kwdefaults__ = state["kwdefaults"]
-    function.__annotations__ = state["annotations"]
-    function.__dict__.update(state["dict"])
-    for cell, (filled, content) in zip(function.__closure__ or (), state["closure"], strict=True):
-        if filled:
-            cell.cell_contents = content
+def _fill_cell(cell: types.CellType, state: tuple[bool, Any]) -> None:
+    """Filled after it was made, so that a function may be part of its own closure."""
+    if state[0]:
+        cell.cell_contents = state[1]
 
 
 class _Nowhere(io.RawIOBase):

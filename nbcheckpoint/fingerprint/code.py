@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import functools
 import os
 import site
 import sys
@@ -165,7 +166,7 @@ def _free(body: list[ast.stmt], bound: set[str]) -> set[str]:
                     free |= _mentioned_by_target(item.optional_vars) - inside
                     inside |= _bound_by_target(item.optional_vars)
             free |= _free(node.body, inside)  # may be left half-way by an exception that is swallowed
-        elif isinstance(node, ast.Try):
+        elif isinstance(node, _TRIES):
             free |= _free(node.body, set(bound)) | _free(node.orelse, set(bound))
             for handler in node.handlers:
                 free |= (_mentioned(handler.type) if handler.type else set()) - bound
@@ -174,11 +175,26 @@ def _free(body: list[ast.stmt], bound: set[str]) -> set[str]:
         else:
             names = names_in(_compiled(node))
             free |= names.reads - bound
-            if not isinstance(node, ast.Match):
-                bound |= names.writes
+            bound |= certainly_bound(node)
             if isinstance(node, ast.Delete):
                 bound -= names.writes
     return free
+
+
+_TRIES: Any = (ast.Try, ast.TryStar) if hasattr(ast, "TryStar") else (ast.Try,)
+
+
+def certainly_bound(node: ast.stmt) -> set[str]:
+    """What a simple statement binds whatever happens: not a walrus behind an `and`, not a `global` in a function."""
+    if isinstance(node, ast.Assign):
+        return set().union(*map(_bound_by_target, node.targets))
+    if isinstance(node, ast.AugAssign) or (isinstance(node, ast.AnnAssign) and node.value is not None):
+        return _bound_by_target(node.target)
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return {node.name}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {(alias.asname or alias.name).partition(".")[0] for alias in node.names} - {"*"}
+    return set()
 
 
 def _compiled(node: ast.stmt) -> types.CodeType:
@@ -216,8 +232,9 @@ def functions_of(cls: type) -> Iterator[tuple[str, types.FunctionType]]:
             candidates = (member.fget, member.fset, member.fdel)
         elif isinstance(member, (classmethod, staticmethod)):
             candidates = (member.__func__,)
-        for candidate in candidates:
-            function = getattr(candidate, "__wrapped__", candidate)
+        elif isinstance(member, functools.cached_property):
+            candidates = (member.func,)
+        for function in candidates:
             if isinstance(function, types.FunctionType):
                 yield name, function
 

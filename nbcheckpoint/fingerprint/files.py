@@ -21,53 +21,60 @@ from blake3 import blake3
 
 from nbcheckpoint.model import FileSeen
 
-_CODE = (".py", ".pyc", ".pyd", ".so", ".ipynb")
+_BUILT = (".pyc", ".pyd", ".so")
+MISSING = "missing"
+"""Instead of a digest: the step looked for it, and it was not there."""
 _SYSTEM = ("/proc/", "/dev/", "/sys/", "/run/")
 DOUBT_SECONDS = 2.0
 """A file touched this shortly before we looked could be touched again within the same clock tick."""
 
 
 class FileWatch:
-    """What was opened while it was on: path -> (size, mtime) at the first opening, None for a new file."""
+    """What was opened while it was on."""
 
     def __init__(self, ignore: Iterable[str] = ()) -> None:
-        self.read: dict[str, tuple[int, int] | None] = {}
-        self.written: set[str] = set()
+        self._read: dict[str, tuple[int, int] | None] = {}
+        """Path -> (size, mtime) at the first opening, None if it was not there."""
+        self._mentioned: dict[str, tuple[int, int] | None] = {}
+        self._written: set[str] = set()
         self._ignore = (*_installed(), *_SYSTEM, *(os.path.abspath(path) + os.sep for path in ignore))
 
-    def note(self, path: str, *, writes: bool) -> None:
+    def note(self, path: str, *, reads: bool, writes: bool) -> None:
         """One opening. Called from inside `open`: must be quick and must not raise."""
         path = os.path.abspath(path)
-        if path.startswith(self._ignore) or path.endswith(_CODE):
+        if path.startswith(self._ignore) or path.endswith(_BUILT):
             return
+        if reads and path not in self._written:
+            self._read.setdefault(path, _stat(path))
         if writes:
-            self.written.add(path)
-        elif path not in self.written:
-            self.read.setdefault(path, _stat(path))
+            self._written.add(path)
 
-    def mention(self, strings: Iterable[str]) -> None:
-        """Strings the step had at hand: those that name a file count as read."""
+    def mention(self, strings: Iterable[str], *, absent: bool = False) -> None:
+        """Strings the step has at hand: those that name a file count as read; with `absent`, missing ones too."""
         for text in strings:
-            if 0 < len(text) < 1024 and "\n" not in text and "\0" not in text and os.path.isfile(text):
-                self.note(text, writes=False)
+            if not 0 < len(text) < 1024 or "\n" in text or "\0" in text:
+                continue
+            path = os.path.abspath(text)
+            missing = absent and ("." in text or "/" in text) and not os.path.exists(path)
+            if (missing or os.path.isfile(path)) and not path.startswith(self._ignore):
+                self._mentioned.setdefault(path, _stat(path))
 
     def seen(self) -> tuple[FileSeen, ...]:
         """Everything noted, as it is now."""
-        files = []
-        for path in sorted(self.read.keys() | self.written):
-            written = path in self.written
-            before = self.read.get(path)
-            if path in self.read and before is None:
-                continue  # it was not there: the step noticed itself
-            now = look(path, written=written)
-            if now is None:
-                if not written:
-                    files.append(FileSeen(path=path))
-                continue  # written and removed again: a temporary file
-            if path in self.read and before != (now.size, now.mtime_ns):
-                now = FileSeen(path=path, written=written)
-            files.append(now)
-        return tuple(files)
+        before = {**{p: s for p, s in self._mentioned.items() if p not in self._written}, **self._read}
+        found = (self._seen(path, before) for path in sorted(before.keys() | self._written))
+        return tuple(file for file in found if file is not None)
+
+    def _seen(self, path: str, before: dict[str, tuple[int, int] | None]) -> FileSeen | None:
+        written = path in self._written
+        now = look(path, written=written)
+        if path not in before:
+            return now  # None: written and removed again, a temporary file
+        if before[path] is None and not written:
+            return FileSeen(path=path, digest=MISSING) if now is None else FileSeen(path=path)
+        if now is None or before[path] != (now.size, now.mtime_ns):
+            return FileSeen(path=path, written=written)
+        return now
 
 
 def look(path: str, *, written: bool = False) -> FileSeen | None:
@@ -87,7 +94,10 @@ def look(path: str, *, written: bool = False) -> FileSeen | None:
                 hasher.update(block)
     except OSError:
         return FileSeen(path=path, written=written)
-    return FileSeen(path=path, size=stat[0], mtime_ns=stat[1], digest=hasher.hexdigest(), written=written)
+    settled = time.time() - stat[1] / 1e9 > DOUBT_SECONDS
+    return FileSeen(
+        path=path, size=stat[0], mtime_ns=stat[1], digest=hasher.hexdigest(), written=written, settled=settled
+    )
 
 
 def unchanged(recorded: FileSeen) -> bool:
@@ -95,10 +105,9 @@ def unchanged(recorded: FileSeen) -> bool:
     if not recorded.digest:
         return False
     stat = _stat(recorded.path)
-    if stat is None:
-        return False
-    in_doubt = time.time() - recorded.mtime_ns / 1e9 < DOUBT_SECONDS
-    if recorded.mtime_ns and stat == (recorded.size, recorded.mtime_ns) and not in_doubt:
+    if recorded.digest == MISSING or stat is None:
+        return recorded.digest == MISSING and stat is None
+    if recorded.settled and stat == (recorded.size, recorded.mtime_ns):
         return True
     now = look(recorded.path)
     return now is not None and now.digest == recorded.digest
@@ -156,14 +165,19 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         if isinstance(path, bytes):
             path = os.fsdecode(path)
         if isinstance(path, (str, os.PathLike)):
-            writes = bool(isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR))
-            _note(os.fspath(path), writes=writes or any(c in (mode or "") for c in "wax+"))
-    elif event in ("os.listdir", "os.scandir"):
+            given = flags if isinstance(flags, int) else 0
+            writes = bool(given & (os.O_WRONLY | os.O_RDWR)) or any(c in (mode or "") for c in "wax+")
+            # Opened for appending or updating: what was in it before counts.
+            reads = not writes or bool(given & (os.O_APPEND | os.O_RDWR) and not given & os.O_TRUNC)
+            _note(os.fspath(path), reads=reads, writes=writes)
+    elif event in ("os.listdir", "os.scandir", "sqlite3.connect"):
         path = args[0]
         if path is None or isinstance(path, (str, os.PathLike)):
-            _note(os.fspath(path or "."), writes=False)
+            _note(os.fspath(path or "."), reads=True, writes=False)
+    elif event == "os.rename" and isinstance(args[1], (str, os.PathLike)):
+        _note(os.fspath(args[1]), reads=False, writes=True)
 
 
-def _note(path: str, *, writes: bool) -> None:
+def _note(path: str, *, reads: bool, writes: bool) -> None:
     for watch in tuple(_watches):
-        watch.note(path, writes=writes)
+        watch.note(path, reads=reads, writes=writes)

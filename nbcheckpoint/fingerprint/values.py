@@ -40,7 +40,7 @@ _SORTABLE = (int, str, bytes)
 _CLASS_NOISE = frozenset(
     {"__dict__", "__weakref__", "__module__", "__doc__", "__firstlineno__", "__static_attributes__"}
     | {"__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__qualname__"}
-    | {"__abstractmethods__", "_abc_impl", "__slotnames__"}
+    | {"__abstractmethods__", "_abc_impl", "__slotnames__", "__dataclass_fields__", "__dataclass_params__"}
 )
 
 
@@ -80,6 +80,9 @@ def reach(reads: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     queue = list(reads)
     while queue:
         label, value = queue.pop()
+        if label in reached and reached[label] is not value and not isinstance(value, types.ModuleType):
+            # The same name in another namespace (%run gives its functions one of their own): both count.
+            label = next(f"{label}@{n}" for n in range(2, 10**6) if reached.get(f"{label}@{n}", value) is value)
         if label in reached:
             continue
         reached[label] = value
@@ -111,8 +114,11 @@ def is_mutable(kind: type) -> bool:
 
     Hashable by value means immutable by convention; unhashable, or hashed by identity, means it may change.
     """
-    hashing: Any = kind.__hash__
-    return hashing is None or hashing is object.__hash__
+    # Not `kind.__hash__`: a class may answer attribute access with code of its own (mocks make new mocks).
+    for cls in type.mro(kind):
+        if "__hash__" in cls.__dict__:
+            return cls.__dict__["__hash__"] is None or cls is object
+    return True
 
 
 class Digester:
@@ -136,6 +142,8 @@ class Digester:
                 return self.cls(label, value)
             if isinstance(value, types.ModuleType):
                 return blake3(f"module {value.__name__}".encode()).hexdigest()
+            if isinstance(value, types.FunctionType) and not value.__closure__:
+                return blake3(f"function {value.__module__}.{value.__qualname__}".encode()).hexdigest()
             return self.data(label, value)
         except Unidentified:
             raise
@@ -165,7 +173,7 @@ class Digester:
     def cls(self, label: str, cls: type) -> str:
         """Everything the user wrote in the class and its bases."""
         hasher = blake3()
-        for base in cls.__mro__:
+        for base in (*cls.__mro__, *type.mro(type(cls))):
             hasher.update(f"{base.__module__}.{base.__qualname__};".encode())
             if not is_user_code(base):
                 continue
@@ -200,6 +208,10 @@ class Digester:
         result = blake3(whole.encode()).hexdigest()
         self._deep[id(value)] = result, value
         return result
+
+    def code_inside(self) -> dict[int, str]:
+        """The code met inside of values, by object: a step that changes it changed more than data."""
+        return {key: found for key, (found, _) in self._deep.items()}
 
     def meet(self, label: str, obj: Any) -> tuple[str, int] | None:
         """Number a mutable object on its first meeting (None); say which one it was on the next."""
@@ -243,12 +255,22 @@ class _DigestPickler(pickle.Pickler):
         if kind is set or kind is frozenset:
             return self._sorted(obj)
         if isinstance(obj, (type, types.FunctionType)):
-            return ("code", self._digester.deep(self._label, obj)) if is_user_code(obj) else None
+            if is_user_code(obj):
+                return ("code", self._digester.deep(self._label, obj))
+            if isinstance(obj, types.FunctionType):
+                return (
+                    ("library", self._digester.digest(self._label, obj)) if not obj.__closure__ else self._closure(obj)
+                )
+            return None
         if kind is types.ModuleType:
             return ("module", obj.__name__)
         if _is_wrapper(obj):
             return ("wrapper", kind.__name__, self._digester.deep(self._label, obj.__wrapped__))
         return self._mutable(obj) if is_mutable(kind) else None
+
+    def _closure(self, function: types.FunctionType) -> Any:
+        """A function some library made on the fly: what it was made from counts, not its name."""
+        return ("closure", function.__module__, self._digester.function(self._label, function))
 
     def _mutable(self, obj: Any) -> Any:
         met = self._digester.meet(self._label, obj)
@@ -260,7 +282,8 @@ class _DigestPickler(pickle.Pickler):
         if _is_array(obj):
             shared = self._digester.meet_memory(self._label, obj)
             if shared is not None:
-                return ("view", *shared, obj.dtype.str, obj.shape, obj.strides)
+                kind, content = type(obj).__qualname__, Digester().data(self._label, obj.copy())
+                return ("view", *shared, kind, repr(obj.dtype.descr), obj.shape, obj.strides, content)
         return None
 
     def _sorted(self, obj: Any) -> Any:

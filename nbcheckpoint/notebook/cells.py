@@ -1,16 +1,17 @@
-"""A cell on its way: looked up, restored or run, and saved.
+"""A cell on its way: each of its statements looked up, restored or run, and saved.
 
-Theory of operation. IPython parses a cell, shows the tree to its AST transformers and runs what they return,
-then tells everyone that the cell is done. Those two moments are ours:
+Theory of operation. IPython parses a cell, shows the tree to its AST transformers and runs what they return, then
+tells everyone that the cell is done. The transformer returns the cell woven with calls (`weave.py`):
 
-    visit            the tree of a cell with our marker: identify it, look for a checkpoint. Found: bind its
-                     values, replay its outputs, and return nothing to run. Not found: start watching, and
-                     return the cell as it is.
-    post_run_cell    what was watched is saved, and one line says what happened.
+    enter(n)         the n-th statement is about to run. Identify it, look for a checkpoint. Found: bind its values,
+                     replay its outputs, and say "do not run". Not found: start watching, and say "run".
+    leave(n)         it has run, without an exception.
+    settle()         what it shows has been shown: save what it left.
 
-Definitions and imports are never restored: they run again, so that functions see the live globals and
-instances belong to the live classes. They run *before* the values are bound, since unpickling needs them;
-hence a cell whose definitions use values the same cell computes cannot be split that way and is not saved.
+    post_run_cell    the cell is over: one line says what happened to its statements.
+
+A statement that took long is durable before the next one starts. Quick ones are committed together, at the latest
+when the cell ends. A statement that raised is never saved.
 
 The user's cell comes first. Any fault of ours means that it runs untouched and that one line says so.
 """
@@ -23,44 +24,56 @@ import builtins
 import glob
 import os
 import sys
+import threading
 import time
 import types
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbcheckpoint.engine.identity import Identity, Match, identify, look_at, match
+from msgspec.structs import replace
+
+from nbcheckpoint.engine.identity import LOOKS_FOR_FILES, Identity, Match, identify, look_again, match, never_saved
 from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, UsageError
 from nbcheckpoint.fingerprint import explain, files, rng
-from nbcheckpoint.fingerprint.code import names_in
+from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, names_in
+from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Reason, Step, StepStatus
-from nbcheckpoint.notebook import line, namespace, options
+from nbcheckpoint.notebook import line, namespace, options, weave
 from nbcheckpoint.notebook.outputs import Recorder, replay
 from nbcheckpoint.notebook.session import Session
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
-_CONFIGURING = frozenset({"matplotlib", "config", "load_ext", "reload_ext", "autoreload", "precision", "pylab"})
-"""Line magics that set up the kernel rather than compute: they run again like imports."""
+_NOT_DATA = (type, types.FunctionType, types.ModuleType, types.MethodType, types.BuiltinFunctionType)
+_IPYTHONS_BUILTINS = frozenset({"_", "input", "getpass", "exit", "quit", "get_ipython", "display", "dreload"})
+"""It puts these in and takes them out around every cell."""
+RESULT = "result:"
+"""Under this the value of a cell's last expression is kept. No variable can be called that."""
+ALIAS_WALK = 20_000
+"""Objects looked at to find other names of what a statement reads: about 20 ms."""
+QUICK_SECONDS = 0.5
+"""Work that is done again sooner than the disk syncs, all in all, may wait for the end of the cell."""
 
 
 @dataclass
-class Pending:
-    """A cell that is running and is to be saved."""
+class Running:
+    """A statement that is running and is to be saved."""
 
-    chosen: argparse.Namespace
-    name: str
+    number: int
     source: str
+    own: Names
     identity: Identity
     reason: Reason
-    step: Step
-    definitions: frozenset[str]
+    problem: str
+    certain: set[str]
     before: dict[str, Any]
     rng_before: dict[str, Any]
     surroundings: tuple[Any, ...]
     watch: files.FileWatch
     recorder: Recorder
-    problem: str = ""
     started: float = field(default_factory=time.perf_counter)
+    seconds: float | None = None
+    """Set when it has run without an exception."""
+    result: Any = None
 
 
 @dataclass
@@ -68,22 +81,38 @@ class Cell:
     """A cell IPython is running, ours or not. They nest: `%run` and `run_cell` run cells inside of cells."""
 
     info: Any
-    pending: Pending | None = None
-    line: tuple[str, str, dict[str, Any]] | None = None
+    chosen: argparse.Namespace | None = None
+    """Its options, if it is ours."""
+    step: Step | None = None
+    statements: tuple[ast.stmt, ...] = ()
+    running: Running | None = None
+    done: list[line.Done] = field(default_factory=list)
+    waiting_seconds: float = 0.0
+    """Work in statements whose checkpoints are not committed yet."""
+    note: str = ""
+    started: float = field(default_factory=time.perf_counter)
 
     @property
     def id(self) -> str:
         """The front end's id of it."""
         return getattr(self.info, "cell_id", "") or ""
 
+    @property
+    def raw(self) -> str:
+        return getattr(self.info, "raw_cell", "") or ""
+
 
 class CellCheckpointer(ast.NodeTransformer):
-    """The AST transformer and the end-of-cell hook, for one shell."""
+    """The AST transformer, the hooks in the woven cell, and the end of it, for one shell."""
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.session = Session(shell.user_ns)
         self._cells: list[Cell] = []
+
+    @property
+    def _cell(self) -> Cell:
+        return self._cells[-1]
 
     # What IPython calls
 
@@ -99,261 +128,332 @@ class CellCheckpointer(ast.NodeTransformer):
         if not self._cells:
             return rest  # a silent request of the front end's: not a cell
         try:
-            chosen = options.parse(text)
-            return self._begin(rest, chosen)
+            return self._weave(rest, options.parse(text))
         except UsageError as error:
-            self._tell("note", f"{error} · {error.hint}. The cell ran without a checkpoint.")
+            self._cell.note = f"{error} · {error.hint}. The cell ran without a checkpoint."
         except Error as error:
-            self._tell("note", f"not checkpointed: {error}{_hint(error)}")
+            self._cell.note = f"not checkpointed: {error}{_hint(error)}"
         except Exception as error:
-            self._tell("note", f"not checkpointed, a fault of nbcheckpoint: {type(error).__name__}: {error}")
-        self._abandon()
+            self._cell.note = f"not checkpointed, a fault of nbcheckpoint: {type(error).__name__}: {error}"
         return rest
 
     def post_run_cell(self, result: Any) -> None:
         if not self._cells:
             return
-        pending = self._cell.pending
-        if pending is not None:
-            try:
-                self._end(pending, result)
-            except Error as error:
-                self._tell("note", f"not saved: {error}{_hint(error)}")
-            except Exception as error:
-                self._tell("note", f"not saved, a fault of nbcheckpoint: {type(error).__name__}: {error}")
-            finally:
-                files.stop(pending.watch)
-                pending.recorder.stop()
-        done = self._cells.pop()
-        if done.line is not None:
-            status, text, data = done.line
-            line.show(self.shell, status, text, **data)
+        cell = self._cell
+        try:
+            if cell.chosen is not None:
+                self._end(cell, result)
+        except Error as error:
+            cell.note = f"not saved: {error}{_hint(error)}"
+        except Exception as error:
+            cell.note = f"not saved, a fault of nbcheckpoint: {type(error).__name__}: {error}"
+        finally:
+            self._stop_watching(cell)
+            self._cells.pop()
+        self._show(cell)
 
-    @property
-    def _cell(self) -> Cell:
-        return self._cells[-1]
+    # What the woven cell calls
 
-    # Before the cell runs
+    def enter(self, number: int) -> bool:
+        """Is this statement to be run? Its values are bound if not."""
+        self.settle()
+        cell = self._cell
+        if cell.note:
+            return True
+        try:
+            return self._enter(cell, number)
+        except Error as error:
+            cell.note = f"not checkpointed: {error}{_hint(error)}"
+        except Exception as error:
+            cell.note = f"not checkpointed, a fault of nbcheckpoint: {type(error).__name__}: {error}"
+        self._stop_watching(cell)
+        return True
 
-    def _begin(self, rest: ast.Module, chosen: argparse.Namespace) -> ast.Module:
+    def leave(self, number: int, *value: Any) -> Any:
+        """It has run. An expression's value passes through, and has yet to be shown."""
+        running = self._cell.running
+        if running is not None and running.number == number:
+            running.seconds = time.perf_counter() - running.started
+            running.result = value[0] if value else None
+        if value:
+            return value[0]
+        self.settle()
+        return None
+
+    def settle(self) -> None:
+        """If a statement has run and was shown, save what it left."""
+        cell = self._cell
+        running = cell.running
+        if running is None or running.seconds is None:
+            return
+        try:
+            self._save(cell, running, running.seconds)
+        except Error as error:
+            cell.note = f"not saved: {error}{_hint(error)}"
+        except Exception as error:
+            cell.note = f"not saved, a fault of nbcheckpoint: {type(error).__name__}: {error}"
+        finally:
+            self._stop_watching(cell)
+
+    # Before
+
+    def _weave(self, rest: ast.Module, chosen: argparse.Namespace) -> ast.Module:
+        if self.shell.ast_node_interactivity == "last_expr_or_assign":
+            raise UsageError("not checkpointed", hint="it does not go together with last_expr_or_assign")
+        woven = weave.weave(rest)
+        cell = self._cell
+        cell.step = self.session.begin_step(chosen.name or _title(rest), cell.id)
+        cell.chosen, cell.statements = chosen, woven.steps
+        return woven.tree
+
+    def _enter(self, cell: Cell, number: int) -> bool:
+        assert cell.chosen is not None  # set before anything was woven
         started = time.perf_counter()
-        source = self._source()
-        code = compile(rest, "<cell>", "exec", flags=_FLAGS, dont_inherit=True)
-        identity = identify(
-            rest,
+        node = cell.statements[number]
+        tree = ast.Module(body=[node], type_ignores=[])
+        code: types.CodeType = compile(tree, "<statement>", "exec", flags=_FLAGS, dont_inherit=True)
+        own = names_in(code)
+        identity = self._identify(cell, number, tree, code)
+        free = free_names(tree.body)
+        problem = never_saved(identity, self.shell.user_ns, own, {n for n in free if namespace.is_history(n)})
+        foreign = weave.foreign_magic(node)
+        problem = problem or (f"it runs %{foreign}" if foreign else "")
+        found = self._look_up(identity, cell.chosen) if not problem else Match(None, explain.simple("never", ""))
+        if found.checkpoint is not None:
+            reason = self._restore(cell, found.checkpoint, started)
+            if reason is None:
+                return False
+            found = Match(None, reason)
+        self._watch(cell, number, own, identity, found.reason, problem)
+        return True
+
+    def _identify(self, cell: Cell, number: int, tree: ast.Module, code: types.CodeType) -> Identity:
+        chosen = cell.chosen
+        assert chosen is not None
+        user_ns = self.shell.user_ns
+        own_text = None
+        if chosen.code == "text":
+            own_text = _lines(cell.raw, cell.statements[number])
+        elif chosen.code == "ignore":
+            own_text = f"{chosen.name} {number}"
+        globbed = sorted(path for pattern in chosen.files for path in glob.glob(pattern, recursive=True))
+        return identify(
+            tree,
             code,
-            self.shell.user_ns,
-            source=source,
-            mode=chosen.code,
-            name=chosen.name,
+            user_ns,
+            own_text=own_text,
+            salt=repr((chosen.save, chosen.skip, chosen.no_output, chosen.files, globbed)),
             ignore=chosen.ignore,
             depends=chosen.depends,
-            builtin=_taken_for_granted(self.shell.user_ns),
+            builtin=self._taken_for_granted(),
             private=self.session.store.private_digest,
+            aliases=lambda names: namespace.sharing(names, user_ns, walk=ALIAS_WALK) or set(),
         )
-        definitions, computing = _split(rest)
-        step = self.session.begin_step(chosen.name or _title(rest), self._cell.id)
-        found = self._look_up(identity, chosen)
-        if found.checkpoint is not None:
-            reason = self._restore(found.checkpoint, definitions, chosen, step, started)
-            if reason is None:
-                return ast.Module(body=[], type_ignores=[])
-            found = Match(None, reason)
-        self._watch(rest, chosen, identity, found.reason, step, source, definitions, computing)
-        return rest
+
+    def _taken_for_granted(self) -> set[str]:
+        """Names IPython itself provides, as long as they are what it provided."""
+        user_ns, given = self.shell.user_ns, self.shell.user_ns_hidden
+        hidden = {n for n in user_ns if not namespace.is_user_name(n) and given.get(n, user_ns[n]) is user_ns[n]}
+        taken: set[str] = hidden | (vars(builtins).keys() - user_ns.keys())
+        return taken
 
     def _look_up(self, identity: Identity, chosen: argparse.Namespace) -> Match:
         if chosen.force:
             return Match(None, explain.simple("forced", "--force"))
         expired = ""
         if chosen.expire:
-            oldest = time.gmtime(time.time() - chosen.expire)
-            expired = time.strftime("%Y-%m-%dT%H:%M:%S", oldest)
-        return match(self.session.store, identity, expired_before=expired)
+            expired = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - chosen.expire))
+        found = match(self.session.store, identity, expired_before=expired)
+        if found.checkpoint is None:
+            return found
+        for condition in found.checkpoint.conditions:
+            if _digest_of(condition.name, self.shell.user_ns) != condition.digest:
+                return Match(None, explain.changed_inputs([condition], [replace(condition, digest="")]))
+        return found
 
-    def _restore(
-        self,
-        checkpoint: Checkpoint,
-        definitions: ast.Module,
-        chosen: argparse.Namespace,
-        step: Step,
-        started: float,
-    ) -> Reason | None:
+    def _restore(self, cell: Cell, checkpoint: Checkpoint, started: float) -> Reason | None:
         """Bind what the checkpoint holds. Returns why not, if not; then nothing has been bound."""
         user_ns = self.shell.user_ns
-        names = {name for name in checkpoint.names if not name.startswith(rng.PREFIX)}
+        names = {name for name in checkpoint.names if ":" not in name}
         others = namespace.sharing(names & user_ns.keys(), user_ns) if names & user_ns.keys() else set()
         if others is None or others - names:
             who = ", ".join(sorted((others or set()) - names)) or "other variables"
-            return explain.simple("shared", f"{who} now shares data with what this cell changes")
+            return explain.simple("shared", f"{who} now shares data with what this changes")
         try:
-            self._run_definitions(definitions)
-            values = self.session.store.restore(checkpoint.id)
-            outputs = [] if chosen.no_output else self.session.store.outputs(checkpoint)
+            values = self.session.store.load(checkpoint.id)
+            outputs = self.session.store.outputs(checkpoint)
         except (StoreDamaged, NotRestorable) as error:
             return explain.simple("damaged", f"the saved copy cannot be used ({error})")
+        failed = {name: why for name, why in values.failed.items() if name != RESULT}
+        if failed:
+            return explain.simple("damaged", "; ".join(f"{name}: {why}" for name, why in failed.items()))
+        self._bind(checkpoint, values.values)
+        replay(self.shell, outputs)
+        seconds = time.perf_counter() - started
+        cell.done.append(line.Done("restored", seconds, explain.restored(checkpoint), checkpoint))
+        return None
+
+    def _bind(self, checkpoint: Checkpoint, values: dict[str, Any]) -> None:
+        user_ns = self.shell.user_ns
         for name in checkpoint.deleted:
             user_ns.pop(name, None)
         for name, value in values.items():
             if name.startswith(rng.PREFIX):
                 rng.restore(name, value)
-            else:
+            elif name != RESULT:
+                old = user_ns.get(name)
                 user_ns[name] = value
-        replay(self.shell, outputs)
-        seconds = time.perf_counter() - started
-        self.session.end_step(
-            step,
-            "restored",
-            spared=checkpoint.seconds,
-            seconds=seconds,
-            checkpoint=checkpoint.id,
-            reason=explain.restored(checkpoint),
-        )
-        if not chosen.quiet:
-            self._tell("restored", line.restored(checkpoint, seconds), checkpoint=checkpoint.id)
-        return None
+                self._replace_in_history(old, value)
+        if RESULT in values:
+            self.shell.displayhook.update_user_ns(values[RESULT])
 
-    def _run_definitions(self, definitions: ast.Module) -> None:
-        """Run them as part of this cell: tracebacks and `inspect` find their source."""
-        number = self.shell.execution_count - 1
-        raw = self._source()
-        filename = self.shell.compile.get_code_name(raw, getattr(self._cell.info, "transformed_cell", raw), number)
-        try:
-            exec(compile(definitions, filename, "exec"), self.shell.user_ns)
-        except Exception as error:  # the user's own decorators, defaults and imports
-            raise NotRestorable("its definitions", f"{type(error).__name__}: {error}") from error
+    def _replace_in_history(self, old: Any, new: Any) -> None:
+        """`_` and `Out` hold results by the same object the variable had: they follow it."""
+        if old is None or (not isinstance(old, (list, dict, set)) and not hasattr(old, "__dict__")):
+            return
+        user_ns = self.shell.user_ns
+        for place in (user_ns.get("Out"), user_ns):
+            if isinstance(place, dict):
+                for key in [
+                    k for k, v in place.items() if v is old and (place is not user_ns or namespace.is_history(k))
+                ]:
+                    place[key] = new
 
-    def _watch(
-        self,
-        rest: ast.Module,
-        chosen: argparse.Namespace,
-        identity: Identity,
-        reason: Reason,
-        step: Step,
-        source: str,
-        definitions: ast.Module,
-        computing: ast.Module,
-    ) -> None:
+    def _watch(self, cell: Cell, number: int, own: Names, identity: Identity, reason: Reason, problem: str) -> None:
+        assert cell.chosen is not None
         watch = files.FileWatch(ignore=[self.session.store.url.removeprefix("file://")])
-        watch.mention(identity.strings)
-        for pattern in chosen.files:
+        strings = identity.mentions.strings | {v for v in identity.values.values() if type(v) is str}
+        watch.mention(strings, absent=bool(LOOKS_FOR_FILES & identity.mentions.attributes))
+        for pattern in cell.chosen.files:
             watch.mention(glob.glob(pattern, recursive=True))
-        self._cell.pending = Pending(
-            chosen=chosen,
-            name=step.name,
-            source=source,
+        cell.running = Running(
+            number=number,
+            source=_lines(cell.raw, cell.statements[number]),
+            own=own,
             identity=identity,
             reason=reason,
-            step=step,
-            definitions=names_in(compile(definitions, "<cell>", "exec", dont_inherit=True)).writes,
+            problem=problem,
+            certain=certainly_bound(cell.statements[number]),
             before=namespace.snapshot(self.shell.user_ns),
             rng_before=rng.states(),
             surroundings=_surroundings(),
             watch=watch,
             recorder=Recorder(self.shell),
-            problem=_tangled(definitions, computing),
         )
         files.start(watch)
 
-    def _abandon(self) -> None:
-        """Our own fault while starting: leave nothing switched on."""
-        pending, self._cell.pending = self._cell.pending, None
-        if pending is not None:
-            files.stop(pending.watch)
-            pending.recorder.stop()
+    def _stop_watching(self, cell: Cell) -> None:
+        running, cell.running = cell.running, None
+        if running is not None:
+            files.stop(running.watch)
+            running.recorder.stop()
 
-    # After it ran
+    # After
 
-    def _end(self, pending: Pending, result: Any) -> None:
-        seconds = time.perf_counter() - pending.started
-        files.stop(pending.watch)
-        outputs = pending.recorder.stop()
-        error = result.error_before_exec or result.error_in_exec
-        if error is not None:
-            status: StepStatus = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            said = f"{type(error).__name__}: {error}"[:500]
-            self.session.end_step(pending.step, status, seconds=seconds, error=said)
-            return
-        problem = pending.problem or self._obstacle(pending)
-        checkpoint, save_seconds = None, 0.0
+    def _save(self, cell: Cell, running: Running, seconds: float) -> None:
+        files.stop(running.watch)
+        outputs = running.recorder.stop()
+        problem = running.problem or self._obstacle(running)
+        done = line.Done("computed", seconds, running.reason, None, problem=problem)
         if not problem:
-            saving = time.perf_counter()
-            checkpoint, problem = self._save(pending, seconds, outputs)
-            save_seconds = time.perf_counter() - saving
-        self.session.end_step(
-            pending.step,
-            "completed",
-            seconds=seconds,
-            checkpoint=checkpoint.id if checkpoint else "",
-            bytes=checkpoint.bytes if checkpoint else 0,
-            reason=pending.reason,
-        )
-        if not pending.chosen.quiet:
-            text = line.computed(seconds, pending.reason, checkpoint, save_seconds, problem)
-            self._tell("computed", text, checkpoint=checkpoint.id if checkpoint else "")
+            started = time.perf_counter()
+            draft, values, done.problem = self._draft(cell, running, seconds)
+            if draft is not None:
+                assert cell.chosen is not None
+                cell.waiting_seconds += seconds
+                defer = cell.waiting_seconds < QUICK_SECONDS
+                kept = [] if cell.chosen.no_output else outputs
+                done.checkpoint = self.session.store.save(draft, values, outputs=kept, defer=defer).checkpoint
+                cell.waiting_seconds *= defer
+            done.save_seconds = time.perf_counter() - started
+        cell.done.append(done)
 
-    def _obstacle(self, pending: Pending) -> str:
+    def _obstacle(self, running: Running) -> str:
         """An effect that could not be brought back by binding names."""
-        if pending.recorder.live:
-            return "the cell shows live widgets"
-        if _surroundings() != pending.surroundings:
-            return "the cell changed the working directory, the environment or the import path"
+        if running.recorder.live:
+            return "it shows live widgets"
+        if _surroundings() != running.surroundings:
+            return "it changed the working directory, the environment, the import path, builtins or threads"
         return ""
 
-    def _save(self, pending: Pending, seconds: float, outputs: list[dict[str, Any]]) -> tuple[Checkpoint | None, str]:
-        user_ns = self.shell.user_ns
-        mutated, problem = self._mutated(pending)
+    def _draft(self, cell: Cell, running: Running, seconds: float) -> tuple[Checkpoint | None, dict[str, Any], str]:
+        """What to save, or why not."""
+        chosen, user_ns, identity = cell.chosen, self.shell.user_ns, running.identity
+        assert chosen is not None
+        assert cell.step is not None
+        mutated, problem = self._mutated(running)
         if problem:
-            return None, problem
-        bound = namespace.rebound(pending.before, user_ns) - pending.definitions
-        if pending.chosen.save:
-            unknown = [name for name in pending.chosen.save if name not in user_ns]
-            if unknown:
-                return None, f"--save names {', '.join(unknown)}, which does not exist"
-            bound &= set(pending.chosen.save)
-        bound = (bound | mutated) - set(pending.chosen.skip)
-        together = _closed(bound, user_ns)
+            return None, {}, problem
+        bound = namespace.rebound(running.before, user_ns) | (running.certain & user_ns.keys())
+        unknown = [n for n in chosen.save if n not in user_ns] if running.number == len(cell.statements) - 1 else []
+        if unknown:
+            return None, {}, f"--save names {', '.join(unknown)}, which does not exist"
+        if chosen.save:
+            bound &= set(chosen.save)
+        wanted = (bound | mutated) - set(chosen.skip)
+        together = _closed(wanted, user_ns)
         if together is None:
-            return None, "too many objects to tell which variables share them"
-        values = {name: user_ns[name] for name in sorted(together - set(pending.chosen.skip))}
-        drawn, moved = self._random(pending)
+            return None, {}, "too many objects to tell which variables share them"
+        strangers = together - wanted - identity.before.keys()
+        holders = {n for n in together - bound if isinstance(user_ns[n], _NOT_DATA)}
+        if strangers or holders:
+            who = ", ".join(sorted(strangers or holders))
+            return None, {}, f"{who} shares objects with {', '.join(sorted(wanted))}"
+        values = {name: user_ns[name] for name in sorted(together - set(chosen.skip))}
+        drawn, moved = self._random(running)
+        is_last = running.number == len(cell.statements) - 1
+        shown = {RESULT: running.result} if is_last and running.result is not None else {}
+        seen = running.watch.seen()
         draft = Checkpoint(
             id="",
             created="",
-            run=pending.step.run,
-            step=pending.step.address,
-            name=pending.name,
-            code=pending.identity.code,
-            inputs_digest=pending.identity.digest,
+            run=cell.step.run,
+            step=f"{cell.step.address}.{running.number:03d}",
+            name=cell.step.name,
+            code=identity.code,
+            inputs_digest=identity.digest,
             seconds=seconds,
-            source=pending.source,
-            inputs=pending.identity.inputs,
+            source=running.source,
+            inputs=identity.inputs,
+            conditions=self._conditions(running, bound),
             random=drawn,
-            files=pending.watch.seen(),
+            files=seen,
+            folder=os.getcwd() if seen else "",
             mutated=tuple(sorted(mutated)),
-            deleted=tuple(sorted(namespace.deleted(pending.before, user_ns))),
+            deleted=tuple(sorted(namespace.deleted(running.before, user_ns))),
             environment={"python": sys.version.partition(" ")[0]},
         )
-        kept = [] if pending.chosen.no_output else outputs
-        saved = self.session.store.save(draft, {**values, **moved}, outputs=kept)
-        return saved.checkpoint, ""
+        return draft, {**values, **moved, **shown}, ""
 
-    def _mutated(self, pending: Pending) -> tuple[set[str], str]:
-        """Inputs that are not what they were before the cell ran: by name, or a reason why that is too much."""
-        before = {item.name: item for item in pending.identity.inputs}
-        after, _ = look_at(pending.identity.values)
-        changed = [item for item in after if item.digest != before[item.name].digest or not item.digest]
-        for item in changed:
-            if "." in item.name or item.type in ("function", "type"):
-                return set(), f"the cell changed {item.name}, which cannot be restored by itself"
-        # A name bound anew needs no comparison; one whose old value changed on the way is bound anew as well.
-        return {item.name for item in changed if item.name in self.shell.user_ns}, ""
+    def _mutated(self, running: Running) -> tuple[set[str], str]:
+        """Inputs that are not what they were before the statement ran, or a reason why that is too much."""
+        user_ns, identity = self.shell.user_ns, running.identity
+        looked, same_code = look_again(identity)
+        if not same_code:
+            return set(), "it changed a class or function behind one of its inputs"
+        changed = [item.name for item in looked if item.digest != identity.before[item.name] or not item.digest]
+        for name in changed:
+            value = identity.values[name]
+            if isinstance(value, _NOT_DATA) or "." in name or "@" in name:
+                return set(), f"it changed {name}, which cannot be restored by itself"
+            if user_ns.get(name) is not value:
+                return set(), f"it changed {name} and then bound or deleted it"
+        return set(changed), ""
 
-    def _random(self, pending: Pending) -> tuple[tuple[Input, ...], dict[str, Any]]:
-        """Generators the cell moved: their state before as inputs, their state after as values."""
+    def _conditions(self, running: Running, bound: set[str]) -> tuple[Input, ...]:
+        """Names it may have bound to the very object they had: to be used again only where they still have it."""
+        user_ns = self.shell.user_ns
+        codes = [v.__code__ for v in running.identity.values.values() if isinstance(v, types.FunctionType)]
+        may = running.own.writes.union(*(names_in(c).writes for c in codes)) & running.before.keys() & user_ns.keys()
+        names = sorted(may - bound - running.identity.before.keys())
+        return tuple(Input(name=name, digest=_digest_of(name, user_ns)) for name in names)
+
+    def _random(self, running: Running) -> tuple[tuple[Input, ...], dict[str, Any]]:
+        """Generators it moved: their state before as inputs, their state after as values."""
         drawn, moved = [], {}
         for name, state in rng.states().items():
-            earlier = pending.rng_before.get(name)
+            earlier = running.rng_before.get(name)
             if earlier is not None and rng.digest(earlier) == rng.digest(state):
                 continue
             pristine = earlier is None or rng.is_pristine(name, earlier)
@@ -362,15 +462,42 @@ class CellCheckpointer(ast.NodeTransformer):
             moved[name] = state
         return tuple(drawn), moved
 
-    # Small things
+    # At the end
 
-    def _tell(self, status: str, text: str, **data: Any) -> None:
-        self._cell.line = (status, text, data)
+    def _end(self, cell: Cell, result: Any) -> None:
+        self.settle()
+        if self.session.opened:
+            self.session.store.flush()
+        assert cell.step is not None
+        error = result.error_before_exec or result.error_in_exec
+        seconds = time.perf_counter() - cell.started
+        if error is not None:
+            status: StepStatus = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        else:
+            all_restored = bool(cell.done) and all(done.status == "restored" for done in cell.done)
+            status = "restored" if all_restored else "completed"
+        self.session.end_step(
+            cell.step,
+            status,
+            cell.done,
+            seconds=seconds,
+            error=f"{type(error).__name__}: {error}"[:500] if error is not None else "",
+        )
 
-    def _source(self) -> str:
-        raw = getattr(self._cell.info, "raw_cell", "") or ""
-        first, _, rest = raw.lstrip("\n").partition("\n")
-        return rest if first.lstrip().startswith(options.MAGIC) else raw
+    def _show(self, cell: Cell) -> None:
+        if cell.note:
+            line.show(self.shell, "note", cell.note)
+        elif cell.chosen is not None and cell.done and not cell.chosen.quiet:
+            status, text = line.summary(cell.done, len(cell.statements))
+            checkpoint = cell.done[-1].checkpoint
+            line.show(self.shell, status, text, checkpoint=checkpoint.id if checkpoint else "")
+
+
+def _digest_of(name: str, user_ns: dict[str, Any]) -> str:
+    try:
+        return Digester().digest(name, user_ns[name]) if name in user_ns else "absent"
+    except Unidentified:
+        return "unidentified"
 
 
 def _closed(names: set[str], user_ns: dict[str, Any]) -> set[str] | None:
@@ -385,62 +512,23 @@ def _closed(names: set[str], user_ns: dict[str, Any]) -> set[str] | None:
         together |= more
 
 
-def _split(tree: ast.Module) -> tuple[ast.Module, ast.Module]:
-    """(definitions and imports, everything else)"""
-    definitions = [node for node in tree.body if _is_definition(node)]
-    computing = [node for node in tree.body if not _is_definition(node)]
-    return ast.Module(body=definitions, type_ignores=[]), ast.Module(body=computing, type_ignores=[])
-
-
-def _is_definition(node: ast.stmt) -> bool:
-    if isinstance(node, _DEFINITIONS):
-        return True
-    call = node.value if isinstance(node, ast.Expr) else None
-    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
-        return False
-    first = call.args[0] if call.args else None
-    return call.func.attr == "run_line_magic" and isinstance(first, ast.Constant) and first.value in _CONFIGURING
-
-
-def _tangled(definitions: ast.Module, computing: ast.Module) -> str:
-    """Do definitions use, while being made, what the rest of the cell computes? Then they cannot go first."""
-    if not definitions.body or not computing.body:
-        return ""
-    made = names_in(compile(computing, "<cell>", "exec", flags=_FLAGS, dont_inherit=True)).writes
-    needed: set[str] = set()
-    for node in definitions.body:
-        code = compile(ast.Module(body=[node], type_ignores=[]), "<cell>", "exec", dont_inherit=True)
-        for part in (code, *_class_bodies(code)):
-            needed |= names_in(part.replace(co_consts=_without_code(part))).reads
-    both = sorted(made & needed)
-    return f"its definitions use {', '.join(both)} from the same cell: put them into two cells" if both else ""
-
-
-def _class_bodies(code: types.CodeType) -> list[types.CodeType]:
-    """Code that runs while a class is being made, rather than when something is called."""
-    optimized = 0x0001  # CO_OPTIMIZED: functions have fast locals, class bodies have not
-    bodies = [c for c in code.co_consts if isinstance(c, types.CodeType) and not c.co_flags & optimized]
-    return bodies + [inner for body in bodies for inner in _class_bodies(body)]
-
-
-def _without_code(code: types.CodeType) -> tuple[Any, ...]:
-    return tuple(None if isinstance(constant, types.CodeType) else constant for constant in code.co_consts)
-
-
-def _taken_for_granted(user_ns: dict[str, Any]) -> set[str]:
-    """Names IPython itself provides: the same in every kernel."""
-    return {name for name in user_ns if not namespace.is_user_name(name)} | vars(builtins).keys() - user_ns.keys()
-
-
 def _surroundings() -> tuple[Any, ...]:
-    return os.getcwd(), dict(os.environ), tuple(sys.path)
+    own = ("nbcheckpoint", "IPythonHistorySavingThread")
+    threads = {thread.ident for thread in threading.enumerate() if not thread.name.startswith(own)}
+    patched = {name: id(value) for name, value in vars(builtins).items() if name not in _IPYTHONS_BUILTINS}
+    return os.getcwd(), dict(os.environ), tuple(sys.path), threads, patched
 
 
 def _title(tree: ast.Module) -> str:
     """A name for a cell that was given none: its first line of code."""
-    for node in [node for node in tree.body if not _is_definition(node)] or tree.body:
+    for node in [node for node in tree.body if not weave.is_definition(node)] or tree.body:
         return ast.unparse(node).partition("\n")[0][:60]
     return "empty cell"
+
+
+def _lines(raw: str, node: ast.stmt) -> str:
+    """The statement as the user wrote it: the marker keeps every line in its place."""
+    return "\n".join(raw.lstrip("\n").splitlines()[node.lineno - 1 : node.end_lineno])
 
 
 def _hint(error: Error) -> str:

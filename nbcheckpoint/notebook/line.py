@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -12,38 +14,71 @@ from nbcheckpoint.units import say_duration, say_size
 
 _COLOURS = {
     "restored": "var(--jp-success-color1, #388e3c)",
+    "resumed": "var(--jp-success-color1, #388e3c)",
     "computed": "var(--jp-info-color1, #0097a7)",
     "failed": "var(--jp-error-color1, #d32f2f)",
     "note": "var(--jp-warn-color1, #f57c00)",
 }
 
 
-def restored(checkpoint: Checkpoint, seconds: float) -> str:
+@dataclass
+class Done:
+    """What became of one statement."""
+
+    status: str
+    seconds: float
+    reason: Reason
+    checkpoint: Checkpoint | None
+    save_seconds: float = 0.0
+    problem: str = ""
+
+
+def summary(done: Sequence[Done], statements: int) -> tuple[str, str]:
+    """(status, line) of a cell from what became of its statements."""
+    computed = [item for item in done if item.status == "computed"]
+    back = [item for item in done if item.status == "restored"]
+    if not computed:
+        return "restored", restored(back)
+    if not back:
+        return "computed", _computed(computed)
+    spared = sum(item.checkpoint.seconds for item in back if item.checkpoint)
+    spared_text = f", spared {say_duration(spared)}" if spared >= 0.05 else ""
+    return "resumed", f"resumed: {len(back)} of {statements} statements restored{spared_text} · {_computed(computed)}"
+
+
+def restored(done: Sequence[Done]) -> str:
     """`restored from 16:20 · spared 12m 04s · 41 ms`"""
-    spared = f" · spared {say_duration(checkpoint.seconds)}" if checkpoint.seconds >= 0.05 else ""
-    return f"restored from {when(checkpoint.created)}{spared} · {say_duration(seconds)}"
+    checkpoints = [item.checkpoint for item in done if item.checkpoint]
+    spared = sum(checkpoint.seconds for checkpoint in checkpoints)
+    spared_text = f" · spared {say_duration(spared)}" if spared >= 0.05 else ""
+    latest = max(checkpoint.created for checkpoint in checkpoints)
+    return f"restored from {when(latest)}{spared_text} · {say_duration(sum(item.seconds for item in done))}"
 
 
-def computed(
-    seconds: float, reason: Reason, checkpoint: Checkpoint | None, save_seconds: float, problem: str = ""
-) -> str:
+def _computed(done: Sequence[Done]) -> str:
     """`computed 12m 04s: input df changed · saved model, X (412 MB in 0.4 s) · not saved: con (…)`"""
-    parts = [f"computed {say_duration(seconds)}" + (f": {reason.text}" if reason.text else "")]
-    if checkpoint is not None and checkpoint.values:
-        names = [name for name in checkpoint.names if ":" not in name]
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        # What is inline in the record was written too, though not as a chunk.
-        size = say_size(checkpoint.bytes or (checkpoint.stream.size if checkpoint.stream else 0))
-        parts.append(f"saved {shown or 'its output'} ({size} in {say_duration(save_seconds)})")
-    elif checkpoint is not None:
-        parts.append(f"saved in {say_duration(save_seconds)}")
-    if checkpoint is not None and 0 < warn_size() < checkpoint.size:
-        parts.append(f"large: {say_size(checkpoint.size)}")
-    if checkpoint is not None and checkpoint.not_saved:
-        parts.append("not saved: " + ", ".join(map(_not_saved, checkpoint.not_saved)))
-    if problem:
-        parts.append(f"not saved: {problem}")
+    reasons = list(dict.fromkeys(item.reason.text for item in done if item.reason.text))
+    parts = [f"computed {say_duration(sum(item.seconds for item in done))}"]
+    parts[0] += f": {'; '.join(reasons[:2])}" if reasons else ""
+    saved = [item.checkpoint for item in done if item.checkpoint]
+    if saved:
+        parts.append(_saved(saved, sum(item.save_seconds for item in done)))
+    large = sum(checkpoint.size for checkpoint in saved)
+    if 0 < warn_size() < large:
+        parts.append(f"large: {say_size(large)}")
+    problems = [_not_saved(item) for checkpoint in saved for item in checkpoint.not_saved if ":" not in item.name]
+    problems += [item.problem for item in done if item.problem]
+    if problems:
+        parts.append("not saved: " + "; ".join(dict.fromkeys(problems)))
     return " · ".join(parts)
+
+
+def _saved(saved: Sequence[Checkpoint], seconds: float) -> str:
+    names = list(dict.fromkeys(name for checkpoint in saved for name in checkpoint.names if ":" not in name))
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    # What is inline in the record was written too, though not as a chunk.
+    size = sum(c.bytes or (c.stream.size if c.stream else 0) for c in saved)
+    return f"saved {shown or 'its output'} ({say_size(size)} in {say_duration(seconds)})"
 
 
 def _not_saved(item: NotSaved) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from nbcheckpoint.fingerprint import rng
 from nbcheckpoint.notebook import options
 from nbcheckpoint.notebook.cells import CellCheckpointer
 from nbcheckpoint.notebook.line import show
+from nbcheckpoint.notebook.weave import HOOKS
 
 _loaded: dict[int, CellCheckpointer] = {}
 
@@ -24,6 +26,7 @@ def load(shell: Any) -> CellCheckpointer:
     shell.events.register("pre_run_cell", checkpointer.pre_run_cell)
     shell.events.register("post_run_cell", checkpointer.post_run_cell)
     shell.register_magic_function(_checkpointed_magic(shell), "cell", "checkpointed")
+    setattr(builtins, HOOKS, checkpointer)
     _loaded[id(shell)] = checkpointer
     return checkpointer
 
@@ -38,6 +41,7 @@ def unload(shell: Any) -> None:
         shell.ast_transformers.remove(checkpointer)
     shell.events.unregister("pre_run_cell", checkpointer.pre_run_cell)
     shell.events.unregister("post_run_cell", checkpointer.post_run_cell)
+    delattr(builtins, HOOKS)
     checkpointer.session.close()
 
 

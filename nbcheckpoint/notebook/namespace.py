@@ -9,14 +9,16 @@ import gc
 import re
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from nbcheckpoint.fingerprint.code import is_user_code
 from nbcheckpoint.fingerprint.values import is_mutable
 
-_IPYTHON_OWN = re.compile(r"_(i?\d*|i+|_+|ih|oh|dh|exit_code|_session__)\Z")
-_IPYTHON_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "__builtins__", "__builtin__"})
-_SHARED_BY_ALL = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.CodeType)
+_HISTORY = re.compile(r"_(i?\d*|i+|_+|ih|oh|dh|exit_code)\Z|In\Z|Out\Z")
+_DUNDER = re.compile(r"__\w+__\Z|__vsc_ipynb_file__\Z|__session__\Z")
+_IPYTHON_NAMES = frozenset({"get_ipython", "exit", "quit", "open", "__builtin__"})
+_CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType)
 _IMMUTABLE = (str, bytes, int, float, complex, bool, type(None), range, slice, type(...))
 MAX_WALK = 2_000_000
 """Objects looked at before sharing is taken for granted: about two seconds."""
@@ -24,7 +26,12 @@ MAX_WALK = 2_000_000
 
 def is_user_name(name: str) -> bool:
     """Set by the user, rather than by IPython for its own use?"""
-    return not (name in _IPYTHON_NAMES or _IPYTHON_OWN.match(name) or name.startswith("__"))
+    return not (name in _IPYTHON_NAMES or _HISTORY.match(name) or _DUNDER.match(name))
+
+
+def is_history(name: str) -> bool:
+    """One of IPython's names for earlier inputs and results?"""
+    return bool(_HISTORY.match(name))
 
 
 def snapshot(namespace: dict[str, Any]) -> dict[str, Any]:
@@ -43,16 +50,16 @@ def deleted(before: dict[str, Any], namespace: dict[str, Any]) -> set[str]:
     return {name for name in before if name not in namespace}
 
 
-def sharing(names: Iterable[str], namespace: dict[str, Any]) -> set[str] | None:
+def sharing(names: Iterable[str], namespace: dict[str, Any], *, walk: int = MAX_WALK) -> set[str] | None:
     """The other names whose values share a mutable object with one of these; None if that is too much to tell."""
     wanted = set(names)
-    budget = [MAX_WALK]
+    budget = [walk]
     mine = _reachable([namespace[name] for name in wanted if name in namespace], budget)
     if not mine:
         return None if mine is None else set()
     found = set()
     for name, value in namespace.items():
-        if name in wanted or not is_user_name(name) or isinstance(value, (*_SHARED_BY_ALL, *_IMMUTABLE)):
+        if name in wanted or not is_user_name(name) or isinstance(value, _IMMUTABLE):
             continue
         theirs = _reachable([value], budget)
         if theirs is None:
@@ -63,23 +70,49 @@ def sharing(names: Iterable[str], namespace: dict[str, Any]) -> set[str] | None:
 
 
 def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
-    """id -> object for every mutable object reachable without going through code. Holds them while comparing."""
+    """id -> object for every mutable object reachable as data. Holds them while comparing."""
     found: dict[int, Any] = {}
     passed: dict[int, Any] = {}
     stack = list(values)
     while stack:
         obj = stack.pop()
-        if isinstance(obj, (*_IMMUTABLE, *_SHARED_BY_ALL)) or id(obj) in found or id(obj) in passed:
+        if isinstance(obj, _IMMUTABLE) or id(obj) in found or id(obj) in passed:
             continue
         budget[0] -= 1
         if budget[0] < 0:
             return None
+        if isinstance(obj, _CODE):
+            passed[id(obj)] = obj
+            stack.extend(_held_by(obj))
+            continue
         (found if is_mutable(type(obj)) else passed)[id(obj)] = obj
-        base = getattr(obj, "base", None) if _is_array(obj) else None
-        if base is not None:
-            stack.append(base)
+        if _is_array(obj):
+            stack.extend(obj.flat if obj.dtype.kind == "O" else ())  # the collector does not look into arrays
+            if obj.base is not None:
+                stack.append(obj.base)
         stack.extend(gc.get_referents(obj))
     return found
+
+
+def _held_by(obj: Any) -> Iterator[Any]:
+    """The data that hangs on code: not its globals, which is everything."""
+    if isinstance(obj, types.FunctionType):
+        yield from (cell.cell_contents for cell in obj.__closure__ or () if _filled(cell))
+        yield from obj.__defaults__ or ()
+        yield from (obj.__kwdefaults__ or {}).values()
+        yield from vars(obj).values()
+    elif isinstance(obj, (types.BuiltinFunctionType, types.MethodType)):
+        yield obj.__self__
+    elif isinstance(obj, (type, types.ModuleType)) and is_user_code(obj) and obj.__name__ != "__main__":
+        yield from (value for name, value in vars(obj).items() if not name.startswith("__"))
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  # asking is the only way to know
+    except ValueError:
+        return False
+    return True
 
 
 def _is_array(obj: Any) -> bool:

@@ -40,8 +40,8 @@ class Recorder:
         while self._undo:
             self._undo.pop()()
         for output in self._outputs:
-            if output["output_type"] == "stream":
-                output["text"] = collapse(output["text"])
+            if "pieces" in output:  # joined once: adding text to text piece by piece takes quadratic time
+                output["text"] = collapse("".join(output.pop("pieces")))
         return self._outputs
 
     @property
@@ -88,9 +88,9 @@ class Recorder:
             text = text[: self._room] + "\n… (more was printed than is kept)\n"
         last = self._outputs[-1] if self._outputs and not self._clear else {}
         if last.get("output_type") == "stream" and last["name"] == name:
-            last["text"] += text
+            last["pieces"].append(text)
         else:
-            self._add({"output_type": "stream", "name": name, "text": text})
+            self._add({"output_type": "stream", "name": name, "pieces": [text]})
 
     def _on_display(self, data: Any, metadata: Any = None, **kwargs: Any) -> None:
         transient = kwargs.get("transient") or {}

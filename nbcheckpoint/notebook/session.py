@@ -10,14 +10,16 @@ import atexit
 import os
 import platform
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from nbcheckpoint.config import store_location
-from nbcheckpoint.errors import Error
-from nbcheckpoint.model import Run, Step, StepStatus, utc_now
+from nbcheckpoint.errors import Error, StoreError
+from nbcheckpoint.model import Run, Step, StepStatus, new_id, utc_now
+from nbcheckpoint.notebook.line import Done
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.background import Background
 from nbcheckpoint.store.liveness import this_process
@@ -58,9 +60,18 @@ class Session:
             return self.notebook.name
 
     @property
+    def opened(self) -> bool:
+        return self._store is not None
+
+    @property
     def run(self) -> Run:
         if self._run is None:
-            self._run = self._continue() or self.store.begin_run(self.workflow, meta=_environment())
+            try:
+                self._run = self._continue() or self.store.begin_run(self.workflow, meta=_environment())
+            except StoreError:
+                # A full or read-only disk: what was saved can still be restored, only nothing is written down.
+                now = utc_now()
+                self._run = Run(id=new_id(), workflow=self.workflow, created=now, updated=now)
             self._next = len(self.store.steps(self._run.id))
         return self._run
 
@@ -82,25 +93,42 @@ class Session:
             cell=cell,
         )
         self._next += 1
-        self.store.put_step(step)
+        self._note(step)
         return step
 
-    def end_step(self, step: Step, status: StepStatus, *, spared: float = 0.0, **fields: Any) -> None:
-        """Say how it ended, and count it in the run."""
-        done = replace(step, status=status, **fields)
-        self.store.put_step(done)
+    def _note(self, *steps: Step) -> bool:
+        """Write steps down. A disk that cannot be written is told when something is to be saved, not here."""
+        try:
+            for step in steps:
+                self.store.put_step(step)
+        except StoreError:
+            return False
+        return True
+
+    def end_step(self, step: Step, status: StepStatus, done: Sequence[Done], **fields: Any) -> None:
+        """Say how a cell and its statements ended, and count it in the run."""
+        saved = [item.checkpoint for item in done if item.checkpoint is not None]
+        reasons = [item.reason for item in done if item.reason.text and item.status != "restored"]
+        whole = replace(
+            step,
+            status=status,
+            checkpoint=saved[-1].id if saved else "",
+            bytes=sum(item.checkpoint.bytes for item in done if item.checkpoint and item.status != "restored"),
+            reason=reasons[0] if reasons else (done[-1].reason if done else None),
+            **fields,
+        )
+        if not self._note(whole, *(_statement(step, at, item) for at, item in enumerate(done))):
+            return
         run = self.store.run(step.run)
-        counts = Counter(run.steps)
-        counts[status] += 1
-        computed = 0.0 if status == "restored" else done.seconds
+        spared = sum(item.checkpoint.seconds for item in done if item.checkpoint and item.status == "restored")
         self.store.update_run(
             step.run,
-            steps=dict(counts),
-            bytes=run.bytes + done.bytes,
-            computed_seconds=run.computed_seconds + computed,
+            steps=dict(Counter(run.steps) + Counter([status])),
+            bytes=run.bytes + whole.bytes,
+            computed_seconds=run.computed_seconds + sum(i.seconds for i in done if i.status == "computed"),
             spared_seconds=run.spared_seconds + spared,
         )
-        if self._upkeep is not None and done.checkpoint:
+        if self._upkeep is not None and saved:
             self._upkeep.saved()
 
     def close(self) -> None:
@@ -117,6 +145,22 @@ class Session:
         except Error:
             pass  # at exit there is nobody left to tell; the run will be found interrupted
         self._run = None
+
+
+def _statement(step: Step, at: int, done: Done) -> Step:
+    """One statement of a cell, as a step below the cell's."""
+    return Step(
+        run=step.run,
+        address=f"{step.address}.{at:03d}",
+        name=step.name,
+        kind="statement",
+        status="restored" if done.status == "restored" else "completed",
+        started=step.started,
+        seconds=done.seconds,
+        checkpoint=done.checkpoint.id if done.checkpoint else "",
+        reason=done.reason,
+        cell=step.cell,
+    )
 
 
 def _environment() -> dict[str, Any]:

@@ -16,6 +16,7 @@ Nothing is unpickled unless the record that names the stream carries this user's
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -46,10 +47,12 @@ from nbcheckpoint.errors import (
     UsageError,
 )
 from nbcheckpoint.events import emit
+from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import (
     FORMAT,
     Blob,
     Checkpoint,
+    Input,
     Record,
     Run,
     Step,
@@ -97,6 +100,7 @@ class Store:
         # One ordered writer: two saves in flight could commit in the wrong order and lose one.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writer")
         self._pending: Future[None] | None = None
+        self._deferred: list[Checkpoint] = []
 
     @property
     def url(self) -> str:
@@ -145,10 +149,10 @@ class Store:
         """Change fields of a run, whoever else changes others at the same time."""
         return self._update(Run, f"run/{run}", {"updated": utc_now(), **changes}, durable=durable)
 
-    def steps(self, run: str) -> list[Step]:
-        """The steps of a run in the order of execution."""
-        entries = self.backend.scan(f"step/{run}/")
-        return [self._open(Step, entry.key, entry.value) for entry in entries]
+    def steps(self, run: str, *, inner: bool = False) -> list[Step]:
+        """The steps of a run in the order of execution; with `inner`, those that steps consist of as well."""
+        found = [self._open(Step, entry.key, entry.value) for entry in self.backend.scan(f"step/{run}/")]
+        return [step for step in found if inner or "." not in step.address]
 
     def put_step(self, step: Step, *, durable: bool = False) -> None:
         """Write a step's record as it is now."""
@@ -175,6 +179,7 @@ class Store:
         outputs: Sequence[Any] = (),
         references: Mapping[int, Reference] | None = None,
         wait: bool = True,
+        defer: bool = False,
     ) -> Saved:
         """Save the values a step left, as `draft` describes it; its id, values and blobs are filled in here.
 
@@ -183,6 +188,9 @@ class Store:
 
         With `wait=False` the bytes have been handed to the system on return and become durable in the background:
         `done` tells, and an event. A save waits for the one before it, whose failure is not its own.
+
+        With `defer=True` it is committed together with the next one that is not, or by `flush`: for work so quick
+        that doing it again costs less than a sync of the disk.
         """
         if self._pending is not None:
             wait_for([self._pending])
@@ -197,19 +205,33 @@ class Store:
             not_saved=(*draft.not_saved, *encoded.failed),
             stream=encoded.stream,
             buffers=encoded.buffers,
+            definitions=tuple(_definition(name) for name in encoded.live),
             needs=tuple(sorted({reference.checkpoint for reference in encoded.referred})),
             outputs=writer.blob(msgspec.json.encode(outputs)) if outputs else None,
         )
         record = replace(checkpoint, bytes=writer.written)
-        self._pending = self._writer.submit(self._commit, record)
+        self._deferred.append(record)
+        if defer:
+            return Saved(record, Future())
+        pending = self._commit_deferred()
         if wait:
             self.flush()
             return Saved(record, _done())
-        return Saved(record, self._pending)
+        return Saved(record, pending)
 
-    def _commit(self, record: Checkpoint) -> None:
+    def _commit_deferred(self) -> Future[None]:
+        records, self._deferred = self._deferred, []
+        self._pending = self._writer.submit(self._commit, records)
+        return self._pending
+
+    def _commit(self, records: Sequence[Checkpoint]) -> None:
+        """In order, and all as durable as the last: one sync of the disk for all of them."""
+        for record in records:
+            self._commit_one(record, durable=record is records[-1])
+
+    def _commit_one(self, record: Checkpoint, *, durable: bool) -> None:
         try:
-            self._put(f"checkpoint/{record.id}", record, expect=ABSENT, durable=True)
+            self._put(f"checkpoint/{record.id}", record, expect=ABSENT, durable=durable)
         except Error as error:
             emit("checkpoint_failed", run=record.run, step=record.step, error=str(error))
             raise
@@ -217,7 +239,10 @@ class Store:
 
     def flush(self) -> None:
         """Wait until everything saved so far is durable; raises what went wrong with it."""
-        pending, self._pending = self._pending, None
+        if self._pending is not None:
+            wait_for([self._pending])
+        pending = self._commit_deferred() if self._deferred else self._pending
+        self._pending = None
         if pending is not None:
             pending.result()
 
@@ -449,6 +474,24 @@ def _describe(name: str, value: Any) -> Value:
         preview=preview(value),
         size=size if isinstance(size, int) else 0,
     )
+
+
+def _definition(name: str) -> Input:
+    """A function or class of the notebook as it is now, with all it reads."""
+    return Input(name=name, digest=definition_digest(name) or "")
+
+
+def definition_digest(name: str) -> str | None:
+    """The identity of a live function or class of the notebook; None if there is none of that name."""
+    found: Any = sys.modules["__main__"]
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        return None
+    try:
+        return Digester().deep(name, found)
+    except Unidentified:
+        return None
 
 
 def _done() -> Future[None]:
