@@ -27,6 +27,10 @@ $(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml labextension/package-lock.js
 	$(BIN)/jupyter-builder develop . --overwrite
 	touch $@ $(VENV)/run.stamp
 
+$(VENV)/bench.stamp: $(VENV)/dev.stamp
+	$(BIN)/pip install --quiet --editable ".[dev,bench]"
+	touch $@
+
 demo: $(VENV)/run.stamp ## kill a notebook's kernel half-way, run it again, see that nothing was lost
 	@$(BIN)/nbcheckpoint demo
 
@@ -54,7 +58,7 @@ notebooks: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -q tests/notebooks/run_nbval.py
 
 ts: $(VENV)/dev.stamp
-	cd labextension && npm run lint && npm test
+	cd labextension && npm run lint && npm run typecheck && npm test
 
 browser: $(VENV)/dev.stamp chromium
 	$(BIN)/python -m pytest -q -m browser tests/browser
@@ -68,7 +72,7 @@ chromium:
 torture: $(VENV)/dev.stamp ## the store's faults: kills, power cuts, bit flips, full disks (FULL=1 for the full counts)
 	$(BIN)/python benchmarks/torture.py $(if $(FULL),--full)
 
-bench: $(VENV)/dev.stamp ## the store against its peers, as ratios within one run
+bench: $(VENV)/dev.stamp $(VENV)/bench.stamp ## the store against its peers, as ratios within one run
 	$(BIN)/python benchmarks/store.py
 
 format: $(VENV)/dev.stamp ## make the linters happy

@@ -17,7 +17,8 @@ import { Signal } from '@lumino/signaling';
 /**
  * What a badge can say.
  */
-export type BadgeStatus = 'computed' | 'restored' | 'stale' | 'failed';
+export type BadgeStatus =
+  'computed' | 'restored' | 'resumed' | 'stale' | 'failed';
 
 /**
  * What a cell's outputs say about it.
@@ -34,6 +35,7 @@ export interface IBadge {
 const STATUSES: ReadonlyArray<BadgeStatus> = [
   'computed',
   'restored',
+  'resumed',
   'stale',
   'failed'
 ];
@@ -157,6 +159,7 @@ function word(status: BadgeStatus, trans: TranslationBundle): string {
   const words: Record<BadgeStatus, string> = {
     computed: trans.__('computed and saved'),
     restored: trans.__('restored'),
+    resumed: trans.__('restored in part'),
     stale: trans.__('out of date'),
     failed: trans.__('failed')
   };

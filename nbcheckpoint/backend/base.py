@@ -104,8 +104,13 @@ class Backend(Protocol):
         doubt is checked before this returns. Raises like `read_chunk`.
         """
 
-    def delete_chunk(self, name: str) -> int:
-        """Remove a chunk and return the bytes freed (0 if it was not there). Mapped buffers stay valid."""
+    def delete_chunk(self, name: str, *, min_age: float = 0.0) -> int:
+        """Remove a chunk and return the bytes freed (0 if it was not there). Mapped buffers stay valid.
+
+        One that was put, or put again, in the last `min_age` seconds stays, however close the race: whoever put it
+        again is about to refer to it. A chunk that is gone all the same when its putter syncs or puts durably makes
+        that raise StoreError: nothing is ever committed that refers to it.
+        """
 
     def scan_chunks(self, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, int, float]]:
         """(name, stored size, age in seconds) of every chunk, ordered by name."""

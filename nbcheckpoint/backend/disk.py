@@ -112,9 +112,13 @@ class Index(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
         self._only = disk_index.connect(directory / DB, mode="rw", wait=ATTEMPT_SECONDS)
         self._durable: bool | None = None
         self._doubtful = False
-        for name in ("cache_size", "mmap_size"):
-            self._only.execute(f"PRAGMA {name}={SETTINGS['sqlite_' + name]}")
-        self._force_settings()
+        try:
+            for name in ("cache_size", "mmap_size"):
+                self._only.execute(f"PRAGMA {name}={SETTINGS['sqlite_' + name]}")
+            self._force_settings()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def _con(self) -> sqlite3.Connection:
@@ -230,9 +234,12 @@ def create(directory: Path) -> bool:
 def _build(aside: Path) -> None:
     diskcache.Cache(str(aside), disk=TextAndBytes, **SETTINGS).close()
     con = disk_index.connect(aside / DB, mode="rw")
-    con.execute(disk_index.SCHEMA["nbcheckpoint"])
-    con.execute(disk_index.SCHEMA["nbcheckpoint_filename"])
-    con.execute("INSERT INTO nbcheckpoint VALUES ('format', ?), ('sequence', 1)", (FORMAT,))
-    con.close()  # the last connection: brings the log into the database and removes it
+    try:
+        con.execute(disk_index.SCHEMA["nbcheckpoint"])
+        con.execute(disk_index.SCHEMA["nbcheckpoint_filename"])
+        con.execute("INSERT INTO nbcheckpoint VALUES ('format', ?), ('sequence', 1)", (FORMAT,))
+        con.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # everything is in the one file that gets linked
+    finally:
+        con.close()
     os.chmod(aside / DB, 0o600)
     fsync_path(aside / DB)

@@ -105,19 +105,20 @@ def open_reader(path: Path, *, writeable: bool) -> tuple[Reader, tuple[int, int]
     The log needs a small file of shared memory. Where the disk is so full that it cannot be made, or the log
     cannot be read without it, the index is read as it lies, together with its log.
     """
-    held = None
+    held, reader = None, Reader(path)
     try:
         held = holds.take(path) if writeable else None
-        reader = Reader(path)
         ((mode,),) = reader.select("PRAGMA journal_mode")
         reader.select("SELECT 1 FROM sqlite_master LIMIT 1")
-    except (sqlite3.OperationalError, OSError):
+        if mode != "wal":  # it would not look into the log
+            raise errors.StoreDamaged(f"{path} has forgotten that it has a log")
+    except BaseException as error:
+        reader.close()
         if held is not None:
-            reader.close()
             holds.drop(held)
-        return _open_still(path), None
-    if mode != "wal":  # it would not look into the log
-        raise errors.StoreDamaged(f"{path} has forgotten that it has a log")
+        if isinstance(error, (sqlite3.OperationalError, OSError)):
+            return _open_still(path), None
+        raise
     return reader, held
 
 
@@ -136,12 +137,23 @@ def _open_still(path: Path) -> Reader:
 
 
 def connect(path: Path, *, mode: str, wait: float = 5.0, immutable: bool = False) -> sqlite3.Connection:
-    """A connection that autocommits, trusts no schema and may be used by any thread, one at a time."""
+    """A connection that autocommits, trusts no schema and may be used by any thread, one at a time.
+
+    It MUST be closed explicitly, while the index is held: the last connection to close deletes the log, by its path.
+    One that the garbage collector finds later, after the folder was deleted and made anew, would delete the log of
+    the new store (this happened).
+    """
     uri = f"file:{quote(str(path))}?mode={mode}" + ("&immutable=1" if immutable else "")
     con = sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
-    con.execute("PRAGMA trusted_schema=OFF")
-    con.execute("PRAGMA cell_size_check=ON")
-    con.execute("PRAGMA fullfsync=ON")  # macOS: down to the medium
+    try:
+        if sys.version_info >= (3, 12):
+            con.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)  # do not even try
+        con.execute("PRAGMA trusted_schema=OFF")
+        con.execute("PRAGMA cell_size_check=ON")
+        con.execute("PRAGMA fullfsync=ON")  # macOS: down to the medium
+    except BaseException:
+        con.close()
+        raise
     return con
 
 
@@ -250,7 +262,7 @@ class _Holds:
         with self._lock:
             count, fds = self._held.get(which, (0, []))
             if not count and sys.platform.startswith("linux"):
-                fds = [_hold_database(path), _hold_memory(path.with_name(DB + "-shm"))]
+                fds = _hold(path)
             self._held[which] = (count + 1, fds)
         return which
 
@@ -294,10 +306,15 @@ def is_in_use(path: Path) -> bool:
         os.close(fd)
 
 
-def _hold_database(path: Path) -> int:
+def _hold(path: Path) -> list[int]:
+    """Descriptors of the database and of its shared memory, each with its lock."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    _lock(fd, "read", _SHARED)
-    return fd
+    try:
+        _lock(fd, "read", _SHARED)
+        return [fd, _hold_memory(path.with_name(DB + "-shm"))]
+    except BaseException:
+        os.close(fd)
+        raise
 
 
 def _hold_memory(path: Path) -> int:

@@ -66,9 +66,13 @@ class EmbeddedStore(ABC):
         with translated(self._db if self._db.exists() else self.directory.parent):
             fresh = not self._db.exists() and self._create()
             self._reader, self._held = self._open_reader()
+        try:
             self._identity = _identity(self._db)
-        self._soundness = Soundness(witness, self.verify_index)
-        self._soundness.opened(sequence=self._check_format(), witnessed=witnessed, fresh=fresh)
+            self._soundness = Soundness(witness, self.verify_index)
+            self._soundness.opened(sequence=self._check_format(), witnessed=witnessed, fresh=fresh)
+        except BaseException:
+            self._let_go_of_reader()
+            raise
 
     def _open_reader(self) -> tuple[disk_index.Reader, tuple[int, int] | None]:
         self.read_only = not disk_place.is_writeable(self.directory)
@@ -394,8 +398,11 @@ class EmbeddedStore(ABC):
     def _let_go(self) -> None:
         self._closed = True
         self._auditor.stop()
-        self._reader.close()
         self._writer.close()
+        self._let_go_of_reader()
+
+    def _let_go_of_reader(self) -> None:
+        self._reader.close()
         held, self._held = self._held, None
         if held is not None:
             disk_index.holds.drop(held)  # last: it drops SQLite's own locks as well

@@ -62,13 +62,18 @@ class Writer:
     def _attempt(self, work: Callable[[Transaction], T], durable: bool) -> tuple[T, int]:
         with translated(self._db):
             self._ready()
-            index = self._index = self._index or self._open_index()
+            index = self._opened()
             index.durability(durable)
             with index.transaction():
                 result = work(index)
                 number = _count_up(index)
             self._ready()
         return result, number
+
+    def _opened(self) -> OpenIndex:
+        if self._index is None:  # not `or`: diskcache calls an empty index false
+            self._index = self._open_index()
+        return self._index
 
     def empty_log(self) -> None:
         """Bring the log into the database and give its space back, as far as others let us."""

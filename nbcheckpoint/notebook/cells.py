@@ -423,6 +423,7 @@ class CellCheckpointer(ast.NodeTransformer):
             mutated=tuple(sorted(mutated)),
             deleted=tuple(sorted(namespace.deleted(running.before, user_ns))),
             environment={"python": sys.version.partition(" ")[0]},
+            meta={"workflow": self.session.workflow, "cell": f"{cell.step.cell or cell.step.name}#{running.number}"},
         )
         return draft, {**values, **moved, **shown}, ""
 

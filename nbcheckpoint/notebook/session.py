@@ -77,7 +77,7 @@ class Session:
 
     def _continue(self) -> Run | None:
         latest = self.store.runs(workflow=self.workflow, limit=1)
-        if not latest or latest[0].status != "interrupted":
+        if not latest or latest[0].status != "interrupted" or not latest[0].trusted:
             return None
         run = latest[0]
         return self.store.update_run(run.id, owner=this_process(), status="running", sessions=run.sessions + 1)

@@ -306,7 +306,8 @@ def test_an_edit_at_the_end_runs_the_edit_only(kernel: Kernel) -> None:
 
 def test_a_cell_killed_in_its_third_statement_goes_on_there(kernel: Kernel, tmp_path: Path) -> None:
     setup = "import time, uuid\ndef work(n, s=0.6): time.sleep(s); return uuid.uuid4().hex"
-    cell = "%%checkpointed\na = work(1)\nb = work(2)\nopen('seen', 'w').write(a + b)\nprint('third')\nc = work(3, 5)\nc != a"
+    cell = "%%checkpointed\na = work(1)\nb = work(2)\nopen('seen', 'w').write(a + b)\n"
+    cell += "print('third')\nc = work(3, 5)\nc != a"
     kernel.run(setup)
     kernel.start_cell(cell, until="third")
     kernel.kill()
