@@ -10,7 +10,6 @@ from hypothesis import settings
 
 from tests.kernels import Kernel
 
-
 # How long an example takes says nothing on a busy machine.
 settings.register_profile("nbcheckpoint", deadline=None)
 settings.load_profile("nbcheckpoint")

@@ -71,11 +71,13 @@ class Auditor:
         return thread is None or not thread.is_alive()
 
     def stop(self) -> None:
-        """Let the thread end as soon as it can."""
+        """Let the thread end as soon as it can; on return it has no connection any more."""
         self._stopped = True
         self._waiting.clear()
-        self._interrupt()
         self._hurry.set()
+        self._interrupt()
+        with self._lock:
+            pass
 
     def freeze(self) -> None:
         self._interrupt()
@@ -114,6 +116,8 @@ class Auditor:
     def _check_index(self) -> None:
         try:
             with self._lock:
+                if self._stopped:
+                    return
                 con = self._con = connect(self._db, mode="ro")
                 try:
                     ((answer,), *_) = con.execute("PRAGMA integrity_check(1)").fetchall()

@@ -243,6 +243,9 @@ def _try_writing(directory: Path) -> int | None:
 _SHARED: Final = (0x40000002, 510)
 _DEADMAN: Final = (128, 1)
 
+_HEADER: Final = 136
+"""Two copies of WalIndexHdr and one WalCkptInfo, in wal.c."""
+
 SHARED_MEMORY: Final = 64 << 10
 """Enough for a log of thirty megabytes; ours is brought into the database at four."""
 
@@ -321,14 +324,16 @@ def _hold_memory(path: Path) -> int:
     """The shared memory, with all its blocks on the disk.
 
     SQLite maps this file, and touches one byte of each page to have it allocated. Where blocks are smaller than
-    pages that is not enough: on a full disk the next write to it is a SIGBUS. So whoever is first does what
-    SQLite does then (emptying what a crash has left), and allocates it properly.
+    pages that is not enough: on a full disk the next write to it is a SIGBUS. So whoever is first allocates it
+    properly, and does what SQLite does in that place: it wipes what a crash may have left, so that the log is read
+    anew. SQLite truncates the file for that. We clear the header, which says the same to everybody, and harms nobody
+    who should still have the file mapped.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         if _lock(fd, "write", _DEADMAN):
-            os.ftruncate(fd, 0)
             os.posix_fallocate(fd, 0, SHARED_MEMORY)
+            os.pwrite(fd, bytes(_HEADER), 0)
         while not _lock(fd, "read", _DEADMAN):
             time.sleep(0.001)  # somebody else is just doing the same
     except OSError:

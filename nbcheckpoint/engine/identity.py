@@ -23,7 +23,7 @@ from blake3 import blake3
 
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng
-from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, names_in
+from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, is_user_module, names_in
 from nbcheckpoint.fingerprint.files import unchanged
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, reach, reads_of
 from nbcheckpoint.model import Checkpoint, Input, Reason
@@ -161,6 +161,9 @@ def never_saved(identity: Identity, namespace: dict[str, Any], own: Names, histo
         return f"it uses {anything[0]}(): what that reads cannot be known"
     if "__main__" in reads or "__main__" in identity.mentions.strings:
         return "it looks into __main__: what it reads there cannot be known"
+    inside = sorted(name for name in identity.mentions.imports if is_user_module(name))
+    if inside:
+        return f"{inside[0] or 'a module'} is imported while it runs: import it at the top"
     if "input" in reads and "input" not in namespace:
         return "it asks for input"
     if history:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import dis
 import functools
+import importlib.machinery
 import os
 import site
 import sys
@@ -99,6 +100,8 @@ class Names(NamedTuple):
     attributes: frozenset[str]
     """Attribute names, and constant strings: whatever `getattr` could be given."""
     strings: frozenset[str]
+    imports: frozenset[str]
+    """Modules it imports when it runs; relative ones as the empty string."""
 
 
 _READS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
@@ -111,6 +114,7 @@ def names_in(code: types.CodeType) -> Names:
     writes: set[str] = set()
     attributes: set[str] = set()
     strings: set[str] = set()
+    imports: set[str] = set()
     stack = [(code, True)]
     while stack:
         current, is_module = stack.pop()
@@ -118,6 +122,8 @@ def names_in(code: types.CodeType) -> Names:
             name = instruction.argval
             if instruction.opname in _READS:
                 reads.add(name)
+            elif instruction.opname == "IMPORT_NAME":
+                imports.add(name)
             # STORE_NAME inside a class body binds an attribute of the class, not a global.
             if instruction.opname in _WRITES and (is_module or instruction.opname.endswith("GLOBAL")):
                 writes.add(name)
@@ -127,7 +133,8 @@ def names_in(code: types.CodeType) -> Names:
                 stack.append((constant, False))
             else:
                 strings.update(_strings_in(constant))
-    return Names(frozenset(reads), frozenset(writes), frozenset(attributes | strings), frozenset(strings))
+    found = (reads, writes, attributes | strings, strings, imports)
+    return Names(*map(frozenset, found))
 
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -248,6 +255,21 @@ def is_user_code(thing: types.FunctionType | type | types.ModuleType) -> bool:
     if module is None:
         return isinstance(thing, types.FunctionType)
     return _is_user_file(getattr(module, "__file__", None) or "")
+
+
+def is_user_module(name: str) -> bool:
+    """The same of a module that may not have been imported yet."""
+    top = name.partition(".")[0]
+    if not top:
+        return True  # relative: its own package, so it depends on whose code asks; in doubt the user's
+    module = sys.modules.get(top)
+    if module is not None:
+        return is_user_code(module)
+    try:
+        spec = importlib.machinery.PathFinder.find_spec(top)
+    except (ImportError, ValueError):
+        return True
+    return spec is not None and _is_user_file(spec.origin or "<namespace>")
 
 
 @lru_cache(maxsize=4096)

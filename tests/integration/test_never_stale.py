@@ -154,6 +154,20 @@ CASES = {
         "rv = rg.random()",
         "rv, rg.random()",
     ),
+    "a module edited": (
+        "import importlib, sys\nsys.path.insert(0, '.')\nopen('hm1.py', 'w').write('def f(): return 1')\n"
+        "import hm1; importlib.reload(hm1)",
+        "open('hm1.py', 'w').write('def f(): return 1 + 1')\nimportlib.invalidate_caches(); importlib.reload(hm1)",
+        "import hm1\nhx = hm1.f()",
+        "hx",
+    ),
+    "a module imported inside": (
+        "import importlib, sys\nsys.path.insert(0, '.')\nopen('hm2.py', 'w').write('def f(): return 1')\n"
+        "import hm2; importlib.reload(hm2)\ndef work():\n    import hm2\n    return hm2.f()",
+        "open('hm2.py', 'w').write('def f(): return 1 + 1')\nimportlib.invalidate_caches(); importlib.reload(hm2)",
+        "hw = work()",
+        "hw",
+    ),
     "except*": (
         "ke = 1",
         "ke = 2",
