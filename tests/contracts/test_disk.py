@@ -127,6 +127,32 @@ class TestFolder:
             backend.close()
         assert not list(folder.glob(".new-*"))
 
+    def test_a_deleted_store_does_not_take_the_log_of_its_successor_along(self, folder: Path) -> None:
+        """SQLite deletes the log by its path when the last connection closes."""
+        old = DiskBackend(folder)
+        old.put("a", b"old")
+        shutil.rmtree(folder)
+        new = DiskBackend(folder)
+        new.put("a", b"new")
+        with pytest.raises(errors.StoreGone):
+            old.close()
+        del old
+        gc.collect()
+        new.put("b", b"new")
+        shutil.copytree(folder, folder.parent / "killed")  # as it would be found after a crash
+        new.close()
+        again = DiskBackend(folder.parent / "killed")
+        assert [entry.value for entry in again.scan()] == [b"new", b"new"]
+        again.close()
+
+    def test_there_is_one_writing_connection_also_when_the_store_is_empty(self, backend: DiskBackend) -> None:
+        """diskcache calls an empty cache false; a second connection, forgotten, once cost a log."""
+        backend.put("a", b"1")
+        index = backend._writer._index
+        backend.delete("a")
+        backend.put("b", b"2")
+        assert backend._writer._index is index
+
     def test_a_store_without_its_index_is_damaged_not_empty(self, backend: DiskBackend, folder: Path) -> None:
         backend.put("a", b"1")
         backend.close()
