@@ -51,8 +51,8 @@ class Auditor:
 
     def add(self, rows: list[ChunkRow]) -> None:
         """Read these chunks' files some time."""
-        new = [row for row in rows if row.filename not in self._seen]
-        self._seen.update(str(row.filename) for row in new)
+        new = [row for row in rows if row.name not in self._seen]
+        self._seen.update(row.name for row in new)
         self._waiting.extend(new)
         if new:
             self._start()

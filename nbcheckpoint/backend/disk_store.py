@@ -289,9 +289,10 @@ class EmbeddedStore(ABC):
             return [str(error)]
         return [str(text) for (text,) in rows if text != "ok"]
 
-    def verify_chunks(self, *, repair: bool = False) -> Iterator[tuple[str, str]]:
+    def verify_chunks(self, *, repair: bool = False, grace_seconds: float = 0.0) -> Iterator[tuple[str, str]]:
         """Read every chunk; gives (name, problem) for each missing or damaged one, and (file, "orphan").
 
+        A pack without rows that is younger than the grace may be a save in progress, and is not mentioned.
         `repair` removes the chunk from the index and moves its file to `quarantine/`.
         """
         stale: list[ChunkRow] = []
@@ -300,7 +301,7 @@ class EmbeddedStore(ABC):
                 self._commit(lambda index, name=name: self._upkeep.quarantine(name, index))  # type: ignore[misc]  # mypy: no default in a lambda's type
                 self._chunks.damaged.discard(name)
             yield name, problem
-        for filename in self._upkeep.orphans(grace_seconds=0):
+        for filename in self._upkeep.orphans(grace_seconds):
             yield filename, "orphan"
         self._renew_marks(stale)
 

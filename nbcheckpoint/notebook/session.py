@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from nbcheckpoint.config import store_location
-from nbcheckpoint.errors import Error, StoreError
+from nbcheckpoint.errors import Error, NotFound, StoreError
 from nbcheckpoint.model import Run, Step, StepStatus, new_id, utc_now
 from nbcheckpoint.notebook.line import Done
 from nbcheckpoint.store import Store, open_store
@@ -71,7 +71,7 @@ class Session:
             except StoreError:
                 # A full or read-only disk: what was saved can still be restored, only nothing is written down.
                 now = utc_now()
-                self._run = Run(id=new_id(), workflow=self.workflow, created=now, updated=now)
+                self._run = Run(id=new_id(), workflow=self.workflow, created=now, updated=now, owner=this_process())
             self._next = len(self.store.steps(self._run.id))
         return self._run
 
@@ -119,7 +119,7 @@ class Session:
         )
         if not self._note(whole, *(_statement(step, at, item) for at, item in enumerate(done))):
             return
-        run = self.store.run(step.run)
+        run = self._recorded_run()
         spared = sum(item.checkpoint.seconds for item in done if item.checkpoint and item.status == "restored")
         self.store.update_run(
             step.run,
@@ -130,6 +130,14 @@ class Session:
         )
         if self._upkeep is not None and saved:
             self._upkeep.saved()
+
+    def _recorded_run(self) -> Run:
+        """The run as the store has it: if there was no room for it when it began, there is now."""
+        try:
+            return self.store.run(self.run.id)
+        except NotFound:
+            self.store.put_run(self.run)
+            return self.run
 
     def close(self) -> None:
         """The kernel ends on purpose: the run is complete, unless its last cell failed."""

@@ -145,6 +145,10 @@ class Store:
         self._put(f"run/{run.id}", run, expect=ABSENT, durable=False)
         return run
 
+    def put_run(self, run: Run) -> None:
+        """Write a run's record whole: one that could not be written when it began."""
+        self._put(f"run/{run.id}", run, durable=False)
+
     def update_run(self, run: str, *, durable: bool = False, **changes: Any) -> Run:
         """Change fields of a run, whoever else changes others at the same time."""
         return self._update(Run, f"run/{run}", {"updated": utc_now(), **changes}, durable=durable)
