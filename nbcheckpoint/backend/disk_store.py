@@ -293,7 +293,7 @@ class EmbeddedStore(ABC):
         """Read every chunk; gives (name, problem) for each missing or damaged one, and (file, "orphan").
 
         A pack without rows that is younger than the grace may be a save in progress, and is not mentioned.
-        `repair` removes the chunk from the index and moves its file to `quarantine/`.
+        `repair` removes the chunk from the index and keeps what is left of it in `quarantine/`.
         """
         stale: list[ChunkRow] = []
         for name, problem in self._upkeep.problems(stale):
