@@ -172,6 +172,8 @@ class FileSeen(Record, frozen=True, kw_only=True):
     path: str
     size: int = 0
     mtime_ns: int = 0
+    ctime_ns: int = 0
+    """Cannot be set by whoever edits the file and puts its mtime back."""
     digest: str = ""
     """Of its bytes; of a folder, of the names in it. Empty: it changed while the step ran, so it never matches."""
     written: bool = False

@@ -233,6 +233,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         super().__init__(*args, **kwargs)
         self.live: set[str] = set()
         self.used: set[Reference] = set()
+        self.apart: dict[int, Any] = {}
+        """Arrays that belong to a frame, by id, and held."""
         self.roots: dict[int, tuple[dict[int, Any], Any]] = {}
         """The array that owns the memory (by id, and held) -> the arrays met that lie in it, held as well."""
 
@@ -255,11 +257,22 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             return types.CellType, (), _cell(obj), None, None, _fill_cell
         if _is_array(obj):
             return self._reduce_array(obj)
-        if reducer is None and not issubclass(kind, (type, types.FunctionType)):
+        if kind.__module__.startswith("pandas."):
+            self._keep_apart(obj)
+        elif reducer is None and not issubclass(kind, (type, types.FunctionType)):
             _plain.add(kind)
         return super().reducer_override(obj)
 
+    def _keep_apart(self, obj: Any) -> None:
+        """Frames share memory and copy it on writing: they keep count of who shares, which views would upset."""
+        for name in ("_values", "values") if type(obj).__name__.endswith("Block") else ("_data", "_ndarray"):
+            array = getattr(obj, name, None)
+            if array is not None:
+                self.apart[id(array)] = array
+
     def _reduce_array(self, array: Any) -> Any:
+        if id(array) in self.apart:
+            return NotImplemented
         root = array
         while _is_array(root.base):
             root = root.base

@@ -23,7 +23,7 @@ from blake3 import blake3
 
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng
-from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, is_user_module, names_in
+from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, is_user_code, is_user_module, names_in
 from nbcheckpoint.fingerprint.files import unchanged
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, reach, reads_of
 from nbcheckpoint.model import Checkpoint, Input, Reason
@@ -159,6 +159,13 @@ def never_saved(identity: Identity, namespace: dict[str, Any], own: Names, histo
     anything = sorted((_ANYTHING & reads & vars(builtins).keys()) - namespace.keys())
     if anything:
         return f"it uses {anything[0]}(): what that reads cannot be known"
+    if "id" in reads and "id" not in namespace:
+        return "it uses id(): that is another number next time"
+    modules = [value for value in identity.values.values() if isinstance(value, types.ModuleType)]
+    if "getattr" in reads and any(map(is_user_code, modules)):
+        return "it uses getattr() and a module of yours: what it reads there cannot be known"
+    if {"setattr", "delattr"} & own.reads and modules:
+        return "it may change a module"
     if "__main__" in reads or "__main__" in identity.mentions.strings:
         return "it looks into __main__: what it reads there cannot be known"
     inside = sorted(name for name in identity.mentions.imports if is_user_module(name))

@@ -14,17 +14,17 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from blake3 import blake3
+from msgspec.structs import replace
 
 from nbcheckpoint.model import FileSeen
 
 _BUILT = (".pyc", ".pyd", ".so")
 MISSING = "missing"
 """Instead of a digest: the step looked for it, and it was not there."""
-_SYSTEM = ("/proc/", "/dev/", "/sys/", "/run/")
+_SYSTEM = ("/proc/", "/dev/pts/", "/dev/null", "/dev/tty", "/dev/random", "/dev/urandom", "/sys/", "/run/")
 DOUBT_SECONDS = 2.0
 """A file touched this shortly before we looked could be touched again within the same clock tick."""
 
@@ -33,9 +33,9 @@ class FileWatch:
     """What was opened while it was on."""
 
     def __init__(self, ignore: Iterable[str] = ()) -> None:
-        self._read: dict[str, tuple[int, int] | None] = {}
-        """Path -> (size, mtime) at the first opening, None if it was not there."""
-        self._mentioned: dict[str, tuple[int, int] | None] = {}
+        self._read: dict[str, tuple[int, int, int] | None] = {}
+        """Path -> (size, mtime, ctime) at the first opening, None if it was not there."""
+        self._mentioned: dict[str, tuple[int, int, int] | None] = {}
         self._written: set[str] = set()
         self._ignore = (*_installed(), *_SYSTEM, *(os.path.abspath(path) + os.sep for path in ignore))
 
@@ -65,14 +65,14 @@ class FileWatch:
         found = (self._seen(path, before) for path in sorted(before.keys() | self._written))
         return tuple(file for file in found if file is not None)
 
-    def _seen(self, path: str, before: dict[str, tuple[int, int] | None]) -> FileSeen | None:
+    def _seen(self, path: str, before: dict[str, tuple[int, int, int] | None]) -> FileSeen | None:
         written = path in self._written
         now = look(path, written=written)
         if path not in before:
             return now  # None: written and removed again, a temporary file
         if before[path] is None and not written:
             return FileSeen(path=path, digest=MISSING) if now is None else FileSeen(path=path)
-        if now is None or before[path] != (now.size, now.mtime_ns):
+        if now is None or before[path] != (now.size, now.mtime_ns, now.ctime_ns):
             return FileSeen(path=path, written=written)
         return now
 
@@ -95,9 +95,8 @@ def look(path: str, *, written: bool = False) -> FileSeen | None:
     except OSError:
         return FileSeen(path=path, written=written)
     settled = time.time() - stat[1] / 1e9 > DOUBT_SECONDS
-    return FileSeen(
-        path=path, size=stat[0], mtime_ns=stat[1], digest=hasher.hexdigest(), written=written, settled=settled
-    )
+    found = FileSeen(path=path, size=stat[0], mtime_ns=stat[1], ctime_ns=stat[2], settled=settled)
+    return replace(found, digest=hasher.hexdigest(), written=written)
 
 
 def unchanged(recorded: FileSeen) -> bool:
@@ -107,23 +106,23 @@ def unchanged(recorded: FileSeen) -> bool:
     stat = _stat(recorded.path)
     if recorded.digest == MISSING or stat is None:
         return recorded.digest == MISSING and stat is None
-    if recorded.settled and stat == (recorded.size, recorded.mtime_ns):
+    if recorded.settled and stat == (recorded.size, recorded.mtime_ns, recorded.ctime_ns):
         return True
     now = look(recorded.path)
     return now is not None and now.digest == recorded.digest
 
 
-def _stat(path: str) -> tuple[int, int] | None:
+def _stat(path: str) -> tuple[int, int, int] | None:
     try:
         found = os.stat(path)
     except (OSError, ValueError):
         return None
     # A folder's own size and time say nothing about the names in it on every file system.
-    return (0, 0) if os.path.isdir(path) else (found.st_size, found.st_mtime_ns)
+    return (0, 0, 0) if os.path.isdir(path) else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _installed() -> Iterator[str]:
-    for path in {sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path.home() / ".cache")}:
+    for path in {sys.prefix, sys.base_prefix, sys.exec_prefix}:
         yield os.path.abspath(path) + os.sep
 
 

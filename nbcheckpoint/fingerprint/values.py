@@ -38,7 +38,7 @@ _ATOMS = frozenset(
 )
 _SORTABLE = (int, str, bytes)
 _CLASS_NOISE = frozenset(
-    {"__dict__", "__weakref__", "__module__", "__doc__", "__firstlineno__", "__static_attributes__"}
+    {"__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__"}
     | {"__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__qualname__"}
     | {"__abstractmethods__", "_abc_impl", "__slotnames__", "__dataclass_fields__", "__dataclass_params__"}
 )
@@ -69,9 +69,13 @@ def reads_of(
 
 def _expand(label: str, value: Any, attributes: frozenset[str], depth: int) -> Iterator[tuple[str, Any]]:
     yield label, value
-    if isinstance(value, types.ModuleType) and depth and is_user_code(value):
+    if isinstance(value, types.ModuleType) and depth:
+        own = is_user_code(value)
         for name in sorted(attributes & vars(value).keys()):
-            yield from _expand(f"{label}.{name}", vars(value)[name], attributes, depth - 1)
+            found = vars(value)[name]
+            # Of a library only what the user has put into it.
+            if own or (isinstance(found, (types.FunctionType, type)) and is_user_code(found)):
+                yield from _expand(f"{label}.{name}", found, attributes, depth - 1)
 
 
 def reach(reads: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -166,9 +170,11 @@ class Digester:
             except ValueError:  # not filled yet
                 cells.append(None)
         parts = (function.__defaults__, function.__kwdefaults__, cells, vars(function))
+        notes = sorted((name, repr(note)) for name, note in function.__annotations__.items())
         # The parts are a temporary: what is alive is inside of it.
         inner = self.data(f"{label}()", parts) if any(parts) else ""
-        return blake3((digest_code(function.__code__) + inner).encode()).hexdigest()
+        whole = f"{digest_code(function.__code__)}{inner}{function.__qualname__}{notes}"
+        return blake3(whole.encode("utf-8", "surrogatepass")).hexdigest()
 
     def cls(self, label: str, cls: type) -> str:
         """Everything the user wrote in the class and its bases."""
@@ -177,6 +183,8 @@ class Digester:
             hasher.update(f"{base.__module__}.{base.__qualname__};".encode())
             if not is_user_code(base):
                 continue
+            notes = vars(base).get("__annotations__") or {}
+            hasher.update(repr([(name, repr(note)) for name, note in notes.items()]).encode("utf-8", "surrogatepass"))
             functions: dict[str, list[types.FunctionType]] = {}
             for name, function in functions_of(base):
                 functions.setdefault(name, []).append(function)
@@ -265,6 +273,8 @@ class _DigestPickler(pickle.Pickler):
         if kind is types.ModuleType:
             return ("module", obj.__name__)
         if _is_wrapper(obj):
+            if hasattr(obj, "cache_info") and obj.cache_info().currsize:
+                raise Unidentified(self._label, "it remembers earlier results")
             return ("wrapper", kind.__name__, self._digester.deep(self._label, obj.__wrapped__))
         return self._mutable(obj) if is_mutable(kind) else None
 

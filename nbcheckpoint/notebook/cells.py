@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import asyncio
 import builtins
 import glob
 import os
@@ -27,7 +28,9 @@ import sys
 import threading
 import time
 import types
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from msgspec.structs import replace
@@ -35,7 +38,7 @@ from msgspec.structs import replace
 from nbcheckpoint.engine.identity import LOOKS_FOR_FILES, Identity, Match, identify, look_again, match, never_saved
 from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, UsageError
 from nbcheckpoint.fingerprint import explain, files, rng
-from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, names_in
+from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, is_user_code, names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Reason, Step, StepStatus
 from nbcheckpoint.notebook import line, namespace, options, weave
@@ -66,6 +69,7 @@ class Running:
     problem: str
     certain: set[str]
     before: dict[str, Any]
+    modules_before: dict[str, dict[str, Any]]
     rng_before: dict[str, Any]
     surroundings: tuple[Any, ...]
     watch: files.FileWatch
@@ -73,6 +77,7 @@ class Running:
     started: float = field(default_factory=time.perf_counter)
     seconds: float | None = None
     """Set when it has run without an exception."""
+    surroundings_after: tuple[Any, ...] = ()
     result: Any = None
 
 
@@ -175,6 +180,7 @@ class CellCheckpointer(ast.NodeTransformer):
         running = self._cell.running
         if running is not None and running.number == number:
             running.seconds = time.perf_counter() - running.started
+            running.surroundings_after = _surroundings()
             running.result = value[0] if value else None
         if value:
             return value[0]
@@ -218,7 +224,7 @@ class CellCheckpointer(ast.NodeTransformer):
         free = free_names(tree.body)
         problem = never_saved(identity, self.shell.user_ns, own, {n for n in free if namespace.is_history(n)})
         foreign = weave.foreign_magic(node)
-        problem = problem or (f"it runs %{foreign}" if foreign else "")
+        problem = problem or (f"it runs %{foreign}" if foreign else "") or self._changes_code(node)
         found = self._look_up(identity, cell.chosen) if not problem else Match(None, explain.simple("never", ""))
         if found.checkpoint is not None:
             reason = self._restore(cell, found.checkpoint, started)
@@ -227,6 +233,12 @@ class CellCheckpointer(ast.NodeTransformer):
             found = Match(None, reason)
         self._watch(cell, number, own, identity, found.reason, problem)
         return True
+
+    def _changes_code(self, node: ast.stmt) -> str:
+        for name in sorted(weave.changed_roots(node)):
+            if isinstance(self.shell.user_ns.get(name), (types.ModuleType, type)):
+                return f"it changes {name}"
+        return ""
 
     def _identify(self, cell: Cell, number: int, tree: ast.Module, code: types.CodeType) -> Identity:
         chosen = cell.chosen
@@ -323,7 +335,7 @@ class CellCheckpointer(ast.NodeTransformer):
     def _watch(self, cell: Cell, number: int, own: Names, identity: Identity, reason: Reason, problem: str) -> None:
         assert cell.chosen is not None
         watch = files.FileWatch(ignore=[self.session.store.url.removeprefix("file://")])
-        strings = identity.mentions.strings | {v for v in identity.values.values() if type(v) is str}
+        strings = identity.mentions.strings | set(_paths_in(identity.values.values()))
         watch.mention(strings, absent=bool(LOOKS_FOR_FILES & identity.mentions.attributes))
         for pattern in cell.chosen.files:
             watch.mention(glob.glob(pattern, recursive=True))
@@ -336,6 +348,7 @@ class CellCheckpointer(ast.NodeTransformer):
             problem=problem,
             certain=certainly_bound(cell.statements[number]),
             before=namespace.snapshot(self.shell.user_ns),
+            modules_before=_modules_in(identity),
             rng_before=rng.states(),
             surroundings=_surroundings(),
             watch=watch,
@@ -373,8 +386,8 @@ class CellCheckpointer(ast.NodeTransformer):
         """An effect that could not be brought back by binding names."""
         if running.recorder.live:
             return "it shows live widgets"
-        if _surroundings() != running.surroundings:
-            return "it changed the working directory, the environment, the import path, builtins or threads"
+        if running.surroundings_after != running.surroundings:
+            return "it changed the working directory, the environment, the import path, builtins, threads or tasks"
         return ""
 
     def _draft(self, cell: Cell, running: Running, seconds: float) -> tuple[Checkpoint | None, dict[str, Any], str]:
@@ -396,7 +409,7 @@ class CellCheckpointer(ast.NodeTransformer):
         if together is None:
             return None, {}, "too many objects to tell which variables share them"
         strangers = together - wanted - identity.before.keys()
-        holders = {n for n in together - bound if isinstance(user_ns[n], _NOT_DATA)}
+        holders = {n for n in together & user_ns.keys() - bound if isinstance(user_ns[n], _NOT_DATA)}
         if strangers or holders:
             who = ", ".join(sorted(strangers or holders))
             return None, {}, f"{who} shares objects with {', '.join(sorted(wanted))}"
@@ -433,6 +446,10 @@ class CellCheckpointer(ast.NodeTransformer):
         looked, same_code = look_again(identity)
         if not same_code:
             return set(), "it changed a class or function behind one of its inputs"
+        after = _modules_in(identity)
+        for name, attributes in running.modules_before.items():
+            if attributes.keys() != after[name].keys() or any(after[name][n] is not v for n, v in attributes.items()):
+                return set(), f"it changed the module {name}"
         changed = [item.name for item in looked if item.digest != identity.before[item.name] or not item.digest]
         for name in changed:
             value = identity.values[name]
@@ -494,6 +511,21 @@ class CellCheckpointer(ast.NodeTransformer):
             line.show(self.shell, status, text, checkpoint=checkpoint.id if checkpoint else "")
 
 
+def _modules_in(identity: Identity) -> dict[str, dict[str, Any]]:
+    """The user's modules among the inputs, and what their names are bound to."""
+    modules = {n: v for n, v in identity.values.items() if isinstance(v, types.ModuleType) and is_user_code(v)}
+    return {name: dict(vars(module)) for name, module in modules.items()}
+
+
+def _paths_in(values: Iterable[Any]) -> Iterator[str]:
+    """Strings and paths among values and directly inside of their containers: they may name files."""
+    for value in values:
+        inside = value.values() if type(value) is dict else value if type(value) in (list, tuple, set) else ()
+        for item in (value, *(inside if len(inside) <= 10_000 else ())):
+            if type(item) is str or isinstance(item, PurePath):
+                yield str(item)
+
+
 def _digest_of(name: str, user_ns: dict[str, Any]) -> str:
     try:
         return Digester().digest(name, user_ns[name]) if name in user_ns else "absent"
@@ -517,7 +549,11 @@ def _surroundings() -> tuple[Any, ...]:
     own = ("nbcheckpoint", "IPythonHistorySavingThread")
     threads = {thread.ident for thread in threading.enumerate() if not thread.name.startswith(own)}
     patched = {name: id(value) for name, value in vars(builtins).items() if name not in _IPYTHONS_BUILTINS}
-    return os.getcwd(), dict(os.environ), tuple(sys.path), threads, patched
+    try:
+        tasks = {id(task) for task in asyncio.all_tasks()}
+    except RuntimeError:  # no loop is running
+        tasks = set()
+    return os.getcwd(), dict(os.environ), tuple(sys.path), threads, tasks, patched
 
 
 def _title(tree: ast.Module) -> str:

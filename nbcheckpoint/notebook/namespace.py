@@ -58,7 +58,7 @@ def sharing(names: Iterable[str], namespace: dict[str, Any], *, walk: int = MAX_
     if not mine:
         return None if mine is None else set()
     found = set()
-    for name, value in namespace.items():
+    for name, value in (*namespace.items(), *_user_modules()):
         if name in wanted or not is_user_name(name) or isinstance(value, _IMMUTABLE):
             continue
         theirs = _reachable([value], budget)
@@ -67,6 +67,13 @@ def sharing(names: Iterable[str], namespace: dict[str, Any], *, walk: int = MAX_
         if not mine.keys().isdisjoint(theirs.keys()):
             found.add(name)
     return found
+
+
+def _user_modules() -> Iterator[tuple[str, types.ModuleType]]:
+    """Modules of the user's: they hold objects whether or not the notebook has a name for them."""
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, types.ModuleType) and name != "__main__" and is_user_code(module):
+            yield f"module {name}", module
 
 
 def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:

@@ -92,4 +92,7 @@ def parse(text: str) -> argparse.Namespace:
         words = shlex.split(text, comments=True)
     except ValueError as error:
         raise UsageError(f"{MAGIC}: {error}", hint="is a quote missing?") from error
-    return parser().parse_args(words)
+    chosen = parser().parse_args(words)
+    if chosen.code == "ignore" and not chosen.name:
+        raise UsageError(f"{MAGIC}: --code ignore needs a NAME", hint="the name is all such a cell is known by")
+    return chosen

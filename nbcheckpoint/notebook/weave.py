@@ -91,6 +91,19 @@ def magic_of(node: ast.stmt) -> str:
     return ""
 
 
+def changed_roots(node: ast.stmt) -> set[str]:
+    """Names whose attributes, at any depth, a statement sets or deletes: `np` in `np.random.x = 1`."""
+    roots = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute) and not isinstance(inner.ctx, ast.Load):
+            base: ast.expr = inner
+            while isinstance(base, ast.Attribute):
+                base = base.value
+            if isinstance(base, ast.Name):
+                roots.add(base.id)
+    return roots
+
+
 def foreign_magic(node: ast.stmt) -> str:
     """A line magic anywhere in a statement that may do anything at all: its name, or nothing."""
     for inner in ast.walk(node):
