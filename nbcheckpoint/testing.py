@@ -271,6 +271,30 @@ class BackendContract:
         backend.sync()
         assert backend.read_chunk(name) == data
 
+    def test_a_young_chunk_survives_a_prune_with_grace(self, backend: Backend) -> None:
+        name, data = chunk(2, 100_000)
+        backend.put_chunk(name, data)
+        backend.sync()
+        assert backend.delete_chunk(name, min_age=3600) == 0
+        assert backend.read_chunk(name) == data
+        assert backend.delete_chunk(name) > 0
+
+    @pytest.mark.parametrize("size", [100, 100_000])
+    def test_nothing_is_committed_that_counts_on_a_chunk_pruned_meanwhile(self, backend: Backend, size: int) -> None:
+        name, data = chunk(2, size)
+        backend.put_chunk(name, data)
+        backend.sync()
+        assert backend.put_chunk(name, data) == 0
+        pruner = self.reopen(backend)
+        assert pruner.delete_chunk(name) > 0
+        with pytest.raises(StoreError):
+            backend.put("record", b"refers to it")
+        assert backend.get("record") is None
+        assert backend.put_chunk(name, data) > 0  # told once; the next try is a new one
+        backend.put("record", b"refers to it")
+        assert pruner.read_chunk(name) == data
+        pruner.close()
+
     def test_a_staged_chunk_can_be_deleted(self, backend: Backend) -> None:
         for size in (10, 300_000):
             name, data = chunk(2, size)

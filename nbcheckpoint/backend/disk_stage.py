@@ -35,7 +35,7 @@ INLINE_LIMIT: Final = 8 << 20
 """Bytes of small chunks kept in memory before they are committed without being asked."""
 
 YOUNG_SECONDS: Final = 60.0
-"""A chunk put (again) so recently is not written down as new once more: no prune's grace is that short."""
+"""A chunk put (again) so recently is not written down as new once more; `delete_chunk` adds this to its grace."""
 
 
 class Transaction(Protocol):

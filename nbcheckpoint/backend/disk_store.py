@@ -30,7 +30,7 @@ from nbcheckpoint.backend.disk_files import Packs
 from nbcheckpoint.backend.disk_index import DB, translated
 from nbcheckpoint.backend.disk_records import compare, entries, gc_paused, new_version, select_range
 from nbcheckpoint.backend.disk_rows import CHUNK, RECORD, SELECT_CHUNK, ChunkRow, chunk_row
-from nbcheckpoint.backend.disk_stage import Stage, Transaction, is_empty, renew_marks
+from nbcheckpoint.backend.disk_stage import YOUNG_SECONDS, Stage, Transaction, is_empty, renew_marks
 from nbcheckpoint.backend.disk_upkeep import Upkeep
 from nbcheckpoint.backend.disk_witness import Soundness, Witness
 from nbcheckpoint.backend.disk_writer import OpenIndex, Writer
@@ -185,7 +185,7 @@ class EmbeddedStore(ABC):
 
         def work(index: Transaction) -> tuple[int, str | None]:
             rows = [chunk_row(row) for row in index.select(SELECT_CHUNK, (CHUNK + name,))]
-            if not rows or rows[0].age < min_age:
+            if not rows or (min_age and rows[0].age < min_age + YOUNG_SECONDS):
                 return 0, None
             index.select("DELETE FROM Cache WHERE raw = 1 AND key = ?", (CHUNK + name,))
             pack = rows[0].filename

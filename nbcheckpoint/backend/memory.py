@@ -51,6 +51,7 @@ class MemoryBackend:
     def __init__(self, name: str = "") -> None:
         self.url = SCHEME + name
         self._closed = False
+        self._counted_on: set[str] = set()
         with _lock:
             self._shelf = _named.setdefault(name, _Shelf()) if name else _Shelf()
 
@@ -68,6 +69,8 @@ class MemoryBackend:
         check_key(key)
         with self._open() as shelf:
             _compare(shelf, key, expect)
+            if durable:
+                self._settle(shelf)
             if key not in shelf.records:
                 shelf.keys.insert(bisect_left(shelf.keys, key), key)
             version = f"{next(shelf.versions):016x}"
@@ -94,6 +97,7 @@ class MemoryBackend:
         check_chunk_name(name)
         with self._open() as shelf:
             now = time.monotonic()
+            self._counted_on.add(name)
             if name in shelf.chunks:
                 shelf.chunks[name] = (shelf.chunks[name][0], now)
                 return 0
@@ -128,6 +132,7 @@ class MemoryBackend:
             if name not in shelf.chunks or time.monotonic() - put_at < min_age:
                 return 0
             del shelf.chunks[name]
+            self._counted_on.discard(name)
             return len(data)
 
     def scan_chunks(self, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, int, float]]:
@@ -137,8 +142,14 @@ class MemoryBackend:
         return itertools.islice((row for row in rows if row[0] > after), limit)
 
     def sync(self) -> None:
-        with self._open():
-            pass
+        with self._open() as shelf:
+            self._settle(shelf)
+
+    def _settle(self, shelf: _Shelf) -> None:
+        """What was put since the last time must still be there. Raises StoreError, once."""
+        missing, self._counted_on = self._counted_on - shelf.chunks.keys(), set()
+        if missing:
+            raise StoreError(f"chunk {min(missing)} was pruned while it was being saved", hint="save again")
 
     def close(self) -> None:
         self._closed = True
