@@ -35,7 +35,7 @@ demo: $(VENV)/run.stamp ## kill a notebook's kernel half-way, run it again, see 
 	@$(BIN)/nbcheckpoint demo
 
 lab: $(VENV)/dev.stamp ## open JupyterLab on the tutorial notebook, with the sidebar
-	$(BIN)/jupyter lab notebooks/01_quickstart.ipynb
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
 
 test: $(VENV)/dev.stamp machine lint types ts unit notebooks browser ## everything
 	@echo "All of it passed."
