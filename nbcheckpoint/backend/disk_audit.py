@@ -126,7 +126,7 @@ class Auditor:
                     con.close()
         except sqlite3.OperationalError:
             return  # interrupted, or busy
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             answer = str(error)
         self._index_waiting = False
         if answer != "ok":

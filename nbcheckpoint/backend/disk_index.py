@@ -183,6 +183,9 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError, Suspicious) as error:
         raise translate(error, path) from error
+    except UnicodeDecodeError as error:
+        # SQLite quotes names of the damaged schema in its message, and Python cannot decode the message.
+        raise errors.StoreDamaged(f"{path.parent}: the index is damaged ({error.reason})") from error
 
 
 def translate(error: sqlite3.Error | OSError | Suspicious, path: Path) -> errors.StoreError:

@@ -69,7 +69,7 @@ def _rows(db: Path) -> Iterator[tuple[Any, ...]]:
         while last < _FARTHEST:
             try:
                 found = con.execute(sql, (last,)).fetchone()
-            except sqlite3.DatabaseError:
+            except (sqlite3.DatabaseError, UnicodeDecodeError):
                 failures += 1
                 last += 1 if failures < _ONE_BY_ONE else 1 << min(40, failures - _ONE_BY_ONE)
                 continue

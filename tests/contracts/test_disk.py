@@ -735,3 +735,17 @@ def sql_setting(backend: DiskBackend) -> int:
     assert index is not None
     ((level,),) = index.select("PRAGMA synchronous")
     return int(level)
+
+
+def test_a_message_of_sqlites_that_is_not_text_is_damage(tmp_path: Path) -> None:
+    """SQLite quoted a flipped name of the schema in its error; Python raised UnicodeDecodeError instead of that."""
+    backend = DiskBackend(tmp_path / "store")
+    backend.put("key", b"value")
+    backend.close()
+    db = tmp_path / "store" / "cache.db"
+    data = bytearray(db.read_bytes())
+    at = data.index(b"sqlite_autoindex_Settings_1")
+    data[at + 15] ^= 0x80
+    db.write_bytes(data)
+    with pytest.raises(errors.StoreDamaged):
+        DiskBackend(tmp_path / "store").get("key")
