@@ -9,17 +9,23 @@ import signal
 import time
 from pathlib import Path
 
+from nbcheckpoint.backend.disk import DiskBackend
 from tests.crash.faults.disks import disk, mount, pull_the_plug, unmount
 from tests.crash.faults.kill import drain, listen, spawn
 from tests.crash.faults.ledger import Ledger, Progress, Tally, check_store, no_progress
 
 
-def run(place: Path, rounds: int, *, seed: int = 1, progress: Progress = no_progress) -> Tally:
+def run(place: Path, rounds: int, *, seed: int = 1, progress: Progress = no_progress, in_use: bool = False) -> Tally:
+    """With `in_use`, the first plug is pulled on a store that has been used and closed before, not on a new one."""
     tally, chance = Tally("power cut"), random.Random(seed)
     with disk(place, megabytes=400) as point:
         ledger, directory = Ledger(loose_counts=False), point / "store"
+        if in_use:
+            backend = DiskBackend(directory)
+            backend.put("used", b"before")
+            backend.close()
         for number in range(rounds):
-            if number % 20 == 0:
+            if number % 20 == 0 and not in_use:
                 shutil.rmtree(directory, ignore_errors=True)
                 ledger = Ledger(loose_counts=False)
             pid, pipe = spawn(directory, seed * 10_000 + number + 1, steps=10_000)
