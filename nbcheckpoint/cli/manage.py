@@ -30,7 +30,7 @@ def list_(run: str | None, limit: int, store: str | None, as_json: bool) -> None
 
 
 def _of_run(store: Store, run: Run) -> list[Checkpoint]:
-    ids = dict.fromkeys(step.checkpoint for step in store.steps(run.id) if step.checkpoint)
+    ids = dict.fromkeys(step.checkpoint for step in store.steps(run.id, inner=True) if step.checkpoint)
     found = []
     for id in ids:
         try:

@@ -121,7 +121,7 @@ def export(store: Store, run: str, file: str | os.PathLike[str], *, progress: Pr
 def _contents(store: Store, run: str) -> tuple[list[str], list[str], list[str]]:
     """Keys of the records that belong to a run, the chunks they need, and sentences about what is missing."""
     store.run(run)
-    steps = store.steps(run)
+    steps = store.steps(run, inner=True)
     ahead = [step.checkpoint for step in steps if step.checkpoint]
     checkpoints: dict[str, None] = {}
     chunks: dict[str, None] = {}

@@ -68,7 +68,7 @@ def _concerned(store: Store, id: str) -> Concerned:
     ahead: list[str] = []
     if store.backend.get(f"run/{id}") is not None:
         _add(store, found, Run, f"run/{id}")
-        for step in store.steps(id):
+        for step in store.steps(id, inner=True):
             _add(store, found, Step, f"step/{id}/{step.address}")
             ahead.append(step.checkpoint)
     elif store.backend.get(f"checkpoint/{id}") is not None:
