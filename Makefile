@@ -7,6 +7,9 @@ BIN    := $(abspath $(VENV)/bin)
 export PATH := $(BIN):$(PATH):/usr/sbin:/sbin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# An editable install writes it through the link that `develop` has made, and the next one would find it twice.
+STRAY := nbcheckpoint/labextension/install.json
+
 .PHONY: help demo lab test test-fast lint types unit ts browser notebooks torture bench machine format clean
 
 help:
@@ -19,15 +22,18 @@ $(VENV)/pip.stamp:
 
 $(VENV)/run.stamp: $(VENV)/pip.stamp pyproject.toml labextension/package-lock.json
 	@echo "Setting up (about two minutes the first time) ..."
+	@rm -f $(STRAY)
 	$(BIN)/pip install --quiet --editable ".[run]"
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml labextension/package-lock.json
+	@rm -f $(STRAY)
 	$(BIN)/pip install --quiet --editable ".[dev]"
 	$(BIN)/jupyter-builder develop . --overwrite
 	touch $@ $(VENV)/run.stamp
 
 $(VENV)/bench.stamp: $(VENV)/dev.stamp
+	@rm -f $(STRAY)
 	$(BIN)/pip install --quiet --editable ".[dev,bench]"
 	touch $@
 
@@ -52,7 +58,7 @@ types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
 unit: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -q -m "not browser"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not browser"
 
 notebooks: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -q tests/notebooks/run_nbval.py
@@ -75,8 +81,9 @@ machine:
 torture: $(VENV)/dev.stamp ## the store's faults: kills, power cuts, bit flips, full disks (FULL=1 for the full counts)
 	$(BIN)/python benchmarks/torture.py $(if $(FULL),--full)
 
-bench: $(VENV)/dev.stamp $(VENV)/bench.stamp ## the store against its peers, as ratios within one run
+bench: $(VENV)/dev.stamp $(VENV)/bench.stamp ## the store against its peers and what automatic mode costs, as ratios within one run
 	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/overhead.py
 
 format: $(VENV)/dev.stamp ## make the linters happy
 	$(BIN)/ruff check --fix .

@@ -17,8 +17,8 @@ import bench_measure as measure
 import bench_process
 import bench_records
 import bench_values
+from bench_show import show_timings, show_verdicts
 from rich.console import Console
-from rich.table import Table
 
 import nbcheckpoint
 
@@ -56,43 +56,6 @@ def plan(options: argparse.Namespace, folder: Path, report: measure.Report) -> d
         "cell": lambda: bench_process.restored_cell(report, folder / "cell", rounds=rounds),
     }
     return {name: function for name, function in work.items() if not options.only or name in options.only}
-
-
-def show_timings(console: Console, report: measure.Report) -> None:
-    table = Table(title="All that was measured (median of interleaved rounds)", title_justify="left")
-    for heading in ("", "median", "min … max", "rounds", "x of nbcheckpoint", "note"):
-        table.add_column(heading, justify="left" if heading in ("", "note") else "right")
-    section = ""
-    for timing in report.timings:
-        if timing.section != section:
-            section = timing.section
-            table.add_section()
-            table.add_row(f"[bold]{section}[/]")
-        ours = [t for t in report.timings if t.section == section and t.contender == bench_values.OURS]
-        ratio = f"{timing.median / ours[0].median:,.2f}" if ours else ""
-        show = amount if "multiple" not in section else (lambda value: f"{value:.2f}x")
-        low, high = min(timing.samples), max(timing.samples)
-        spread = f"{show(low)} … {show(high)}"
-        table.add_row(
-            f"  {timing.contender}", show(timing.median), spread, str(len(timing.samples)), ratio, timing.note
-        )
-    console.print(table)
-
-
-def amount(seconds: float) -> str:
-    return f"{seconds:.3f} s" if seconds >= 0.1 else f"{seconds * 1000:.2f} ms"
-
-
-def show_verdicts(console: Console, report: measure.Report) -> None:
-    table = Table(title="The bars of DESIGN.md section 11", title_justify="left")
-    for heading in ("work", "measured", "bar", "", ""):
-        table.add_column(heading, justify="right" if heading in ("measured", "bar") else "left")
-    for verdict in report.verdicts:
-        unit = verdict.unit if verdict.unit == "x" else f" {verdict.unit}"
-        measured = f"{verdict.measured:,.3g}" if verdict.measured < 100 else f"{verdict.measured:,.0f}"
-        met = "[green]met[/]" if verdict.met else "[red bold]NOT MET[/]"
-        table.add_row(verdict.work, measured + unit, f"{verdict.sense} {verdict.bar:g}{unit}", met, verdict.how)
-    console.print(table)
 
 
 def main() -> None:

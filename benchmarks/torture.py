@@ -27,8 +27,25 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tests.crash.faults import crowd, disks, flips, forks, gone, kill, power, space, syscalls
+from tests.crash.faults import (
+    clocks,
+    crowd,
+    disks,
+    flips,
+    forks,
+    frozen,
+    gone,
+    kill,
+    modes,
+    planted,
+    power,
+    pruning,
+    secrets,
+    space,
+    syscalls,
+)
 from tests.crash.faults.ledger import Tally
+from tests.properties import program_host
 
 
 @dataclass(frozen=True)
@@ -53,7 +70,14 @@ FAULTS: dict[str, Fault] = {
     "crowd": Fault(crowd.run, 10, 60, unit="seconds"),
     "forks": Fault(forks.during_writes, 50, 500),
     "orphans": Fault(forks.orphaned, 5, 50),
+    "programs": Fault(program_host.torture, 30, 3000),
     "gone": Fault(gone.run, 20, 100),
+    "frozen": Fault(frozen.run, 60, 600),
+    "clocks": Fault(clocks.run, 20, 200),
+    "pruning": Fault(pruning.run, 60, 500),
+    "planted": Fault(planted.run, len(planted.PLANTED), 10 * len(planted.PLANTED)),
+    "modes": Fault(modes.run, 6, 60),
+    "secrets": Fault(secrets.run, 50, 200, unit="secrets"),
 }
 COUNTED = ("lost", "damaged", "wrong", "stuck")
 

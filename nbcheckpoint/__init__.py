@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from nbcheckpoint.errors import Error
 
 if TYPE_CHECKING:
+    from nbcheckpoint.engine.loop import loop
     from nbcheckpoint.events import subscribe
     from nbcheckpoint.store import Store, open_store
 
@@ -20,6 +21,7 @@ __all__ = [
     "Store",
     "__version__",
     "load_ipython_extension",
+    "loop",
     "open_store",
     "subscribe",
     "unload_ipython_extension",
@@ -27,6 +29,7 @@ __all__ = [
 
 _LAZY = {
     "Store": "nbcheckpoint.store",
+    "loop": "nbcheckpoint.engine.loop",
     "open_store": "nbcheckpoint.store",
     "subscribe": "nbcheckpoint.events",
 }

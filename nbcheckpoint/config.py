@@ -6,8 +6,9 @@ import os
 import secrets
 import sys
 from pathlib import Path
+from typing import Literal, cast, get_args
 
-from nbcheckpoint.errors import StoreError
+from nbcheckpoint.errors import StoreError, UsageError
 from nbcheckpoint.units import parse_size
 
 STORE_NAME = ".nbcheckpoint"
@@ -16,7 +17,14 @@ PROJECT_MARKS = (".git", "pyproject.toml", "setup.py")
 
 
 def find_store(start: Path) -> Path | None:
-    """The nearest `.nbcheckpoint` folder at or above `start`, found as git finds `.git`."""
+    """The nearest `.nbcheckpoint` folder at or above `start`, found as git finds `.git`; None where there is none.
+
+    >>> project = Path(os.curdir).resolve() / "project"
+    >>> (project / "notebooks").mkdir(parents=True)
+    >>> (project / ".nbcheckpoint").mkdir()
+    >>> find_store(project / "notebooks") == project / ".nbcheckpoint"
+    True
+    """
     for folder in (start, *start.parents):
         candidate = folder / STORE_NAME
         if candidate.is_dir():
@@ -62,7 +70,23 @@ ENV_WARN_SIZE = "NBCHECKPOINT_WARN_SIZE"
 
 def warn_size() -> int:
     """Checkpoints larger than this get a word in the line under the cell; 0 turns that off."""
-    return parse_size(os.environ.get(ENV_WARN_SIZE) or "1GB")
+    try:
+        return parse_size(os.environ.get(ENV_WARN_SIZE) or "1GB")
+    except UsageError as error:
+        raise UsageError(f"{ENV_WARN_SIZE}: {error}", hint=error.hint) from error
+
+
+ENV_ON_SAVE_ERROR = "NBCHECKPOINT_ON_SAVE_ERROR"
+OnSaveError = Literal["warn", "fail"]
+
+
+def on_save_error() -> OnSaveError:
+    """What happens to a cell that could not be saved. `warn`: one line says so, and its values stay live. `fail`: it
+    fails, at the statement that could not be saved, whose values stay live too."""
+    chosen = os.environ.get(ENV_ON_SAVE_ERROR) or "warn"
+    if chosen not in get_args(OnSaveError):
+        raise UsageError(f"{ENV_ON_SAVE_ERROR} is {chosen!r}", hint="set it to warn or fail")
+    return cast(OnSaveError, chosen)
 
 
 ENV_ENCRYPT = "NBCHECKPOINT_ENCRYPT"

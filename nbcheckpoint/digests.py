@@ -32,11 +32,25 @@ class Recogniser:
     def __call__(self, data: bytes | bytearray | memoryview) -> str:
         if len(data) < SMALL:
             return digest(data)
-        quick = xxhash.xxh3_128_digest(data, self._seed) + len(data).to_bytes(8, "big")
+        quick = self._quick(data)
         name = self._names.get(quick)
         if name is None:
             name = digest(data)
             if len(self._names) >= REMEMBERED:
-                self._names.pop(next(iter(self._names)), None)
+                self._forget_one()
             self._names[quick] = name
         return name
+
+    def token(self, data: bytes | bytearray | memoryview) -> tuple[str, str | None]:
+        """A word that means these bytes in this process, and their name if they have been named before."""
+        quick = self._quick(data)
+        return quick.hex(), self._names.get(quick)
+
+    def _quick(self, data: bytes | bytearray | memoryview) -> bytes:
+        return xxhash.xxh3_128_digest(data, self._seed) + len(data).to_bytes(8, "big")
+
+    def _forget_one(self) -> None:
+        try:
+            self._names.pop(next(iter(self._names)), None)
+        except RuntimeError:  # another thread has just added one: no lock, a fork could leave it locked for ever
+            pass

@@ -10,6 +10,7 @@
     │   ├── StoreReadOnly       it can be read but not written
     │   ├── StoreGone           its folder vanished underneath us
     │   ├── StoreDamaged        bytes are not what was written
+    │   ├── ChunkPruned         something a save counted on was removed before it was committed
     │   └── StoreTooNew         written by a later version of nbcheckpoint
     ├── Conflict                compare-and-swap lost: the record is not what was expected
     ├── Untrusted               signed by somebody else or by nobody: nothing was unpickled
@@ -83,9 +84,29 @@ class StoreGone(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """Bytes in the store are not the bytes that were written."""
+    """Bytes in the store are not the bytes that were written.
+
+    `key` says which, where that is known: the key of a record (`run/…`), or the name of a chunk (64 hex digits).
+    """
 
     hint = "run: nbcheckpoint verify --repair"
+
+    def __init__(self, message: str, *, hint: str = "", key: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.key = key
+
+
+class ChunkPruned(StoreError):
+    """A chunk that was put, or found present, was removed before what refers to it was committed.
+
+    Nothing was committed. `chunk` is its name.
+    """
+
+    hint = "save again"
+
+    def __init__(self, chunk: str, how: str = "pruned") -> None:
+        super().__init__(f"chunk {chunk} was {how} while it was being saved")
+        self.chunk = chunk
 
 
 class StoreTooNew(StoreError):

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime, timezone
-from typing import Any, Literal, TypeVar
+from functools import lru_cache
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -38,7 +39,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def from_json(cls: type[R], data: bytes | str) -> R:
         """Raises `msgspec.DecodeError` or `msgspec.ValidationError` on anything but this record."""
-        return msgspec.json.decode(data, type=cls)
+        return cast("R", _decoder(cls).decode(data))
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` and the server show it: every field, also those at their default."""
@@ -46,6 +47,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
+_decoder = lru_cache(maxsize=None)(msgspec.json.Decoder)
 _HIDDEN = frozenset({"token"})  # a fencing token is a capability, not information
 
 
@@ -190,6 +192,21 @@ class NotSaved(Record, frozen=True, kw_only=True):
     path: str = ""
 
 
+class Progress(Record, frozen=True, kw_only=True):
+    """How far a loop had come when its state was saved."""
+
+    done: int
+    """Iterations that were over."""
+    total: int = 0
+    """Of how many, where that is known."""
+    trail: str = ""
+    """Digest of the items gone through; empty where their order is certain from the inputs."""
+    by: Literal["position", "iterator", "condition"] = "position"
+    """How to go on: skip the items that are done, use the iterator saved with the values, ask the condition."""
+    loop: int = 0
+    """Which loop of the statement."""
+
+
 class Checkpoint(Record, frozen=True, kw_only=True):
     """The immutable record a finished step left. Written once, last: it exists only when all its chunks do."""
 
@@ -226,6 +243,8 @@ class Checkpoint(Record, frozen=True, kw_only=True):
     needs: tuple[str, ...] = ()
     """Checkpoints whose objects the stream refers to instead of holding them: they must stay as long as this."""
     outputs: Blob | None = None
+    progress: Progress | None = None
+    """Set while the step, a loop, has not come to its end: this is what it had left so far."""
     bytes: int = 0
     """Newly written for it."""
     environment: dict[str, str] = {}
@@ -234,9 +253,14 @@ class Checkpoint(Record, frozen=True, kw_only=True):
     trusted: bool = True
 
     @property
+    def blobs(self) -> tuple[Blob, ...]:
+        """Everything it is made of."""
+        return tuple(blob for blob in (self.stream, *self.buffers, self.outputs) if blob is not None)
+
+    @property
     def size(self) -> int:
         """All its bytes, shared or not."""
-        return sum(blob.size for blob in (self.stream, *self.buffers, self.outputs) if blob is not None)
+        return sum(blob.size for blob in self.blobs)
 
     @property
     def names(self) -> tuple[str, ...]:

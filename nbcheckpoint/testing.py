@@ -9,6 +9,9 @@
         def reopen(self, backend):        # the same store again, as another process would open it
             return MyBackend(backend.url)
 
+        def damage(self, backend, name):  # optional: change a byte of a chunk behind the backend's back
+            backend.bucket.overwrite(name, b"?")
+
 pytest is imported only when this module is; nothing else in the package needs it.
 """
 
@@ -24,7 +27,7 @@ import pytest
 from blake3 import blake3
 
 from nbcheckpoint.backend.base import ABSENT, Backend, Entry, Versioned
-from nbcheckpoint.errors import Conflict, NotFound, StoreError
+from nbcheckpoint.errors import ChunkPruned, Conflict, NotFound, StoreDamaged, StoreError
 
 KEYS = (
     "a",
@@ -64,6 +67,10 @@ class BackendContract:
     def reopen(self, backend: Backend) -> Backend:
         """The same store, as another process would open it."""
         raise NotImplementedError
+
+    def damage(self, backend: Backend, name: str) -> None:
+        """Change a byte of a synced chunk behind the backend's back. Without it, the tests of that are skipped."""
+        pytest.skip("this backend does not say how to damage a chunk")
 
     @pytest.fixture
     def backend(self, tmp_path: Path) -> Iterator[Backend]:
@@ -184,6 +191,16 @@ class BackendContract:
         backend.put("a", b"")
         assert backend.scan(limit=0) == []
 
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_versions_are_those_of_a_scan(self, backend: Backend, reverse: bool) -> None:
+        for key in KEYS:
+            backend.put(key, key.encode(), durable=False)
+        backend.put("a", b"changed", durable=False)
+        for given in ({}, {"prefix": "a"}, {"after": "a"}, {"prefix": "a", "after": "a/", "limit": 2}):
+            scanned: list[Entry] = backend.scan(**given, reverse=reverse)
+            found = backend.versions(**given, reverse=reverse)
+            assert found == [(entry.key, entry.version) for entry in scanned]
+
     def test_records_and_chunks_do_not_see_one_another(self, backend: Backend) -> None:
         name, data = chunk(2, 100)
         backend.put_chunk(name, data)
@@ -236,6 +253,17 @@ class BackendContract:
             buffer[:] = bytes(size)
             assert backend.read_chunk(name) == data
 
+    def test_several_chunks_are_put_like_one(self, backend: Backend) -> None:
+        small, large, other = chunk(2, 100), chunk(4, 300_000), chunk(6, 200_000)
+        assert backend.put_chunk(*large) > 0
+        written = backend.put_chunks([small, large, other, other])
+        assert backend.put_chunks([small, other]) == backend.put_chunks([]) == 0
+        assert 0 < written < 300_000
+        backend.sync()
+        again = self.reopen(backend)
+        assert [again.read_chunk(name) for name, _ in (small, large, other)] == [small[1], large[1], other[1]]
+        again.close()
+
     def test_an_absent_chunk_is_not_found(self, backend: Backend) -> None:
         name, _ = chunk(1, 5)
         assert not backend.has_chunk(name)
@@ -283,17 +311,59 @@ class BackendContract:
     def test_nothing_is_committed_that_counts_on_a_chunk_pruned_meanwhile(self, backend: Backend, size: int) -> None:
         name, data = chunk(2, size)
         backend.put_chunk(name, data)
-        backend.sync()
+        backend.put("record", b"before")
         assert backend.put_chunk(name, data) == 0
         pruner = self.reopen(backend)
         assert pruner.delete_chunk(name) > 0
-        with pytest.raises(StoreError):
+        with pytest.raises(ChunkPruned) as caught:
             backend.put("record", b"refers to it")
-        assert backend.get("record") is None
+        assert caught.value.chunk == name
+        assert backend.get("record").value == b"before"  # type: ignore[union-attr]
         assert backend.put_chunk(name, data) > 0  # told once; the next try is a new one
         backend.put("record", b"refers to it")
         assert pruner.read_chunk(name) == data
         pruner.close()
+
+    def test_a_sync_tells_of_a_pruned_chunk_as_well_and_once_for_all_of_them(self, backend: Backend) -> None:
+        chunks = dict(chunk(seed, 20_000 * seed) for seed in range(1, 6))
+        for name, data in chunks.items():
+            backend.put_chunk(name, data)
+        backend.sync()
+        for name, data in chunks.items():
+            backend.put_chunk(name, data)
+        pruner = self.reopen(backend)
+        for name in chunks:
+            pruner.delete_chunk(name)
+        with pytest.raises(ChunkPruned) as caught:
+            backend.sync()
+        assert caught.value.chunk in chunks
+        backend.sync()
+        backend.put("record", b"counts on none of them")
+        assert not any(backend.has_chunk(name) for name in chunks)
+        pruner.close()
+
+    def test_a_put_that_is_not_durable_commits_no_chunk_and_is_told_of_none(self, backend: Backend) -> None:
+        name, data = chunk(2, 100_000)
+        backend.put_chunk(name, data)
+        backend.sync()
+        backend.put_chunk(name, data)
+        pruner = self.reopen(backend)
+        pruner.delete_chunk(name)
+        pruner.close()
+        backend.put("record", b"has nothing to do with it", durable=False)
+        with pytest.raises(ChunkPruned):
+            backend.sync()
+
+    @pytest.mark.parametrize("size", [100_000, 3 << 20])
+    def test_a_damaged_chunk_is_told_by_its_name_and_never_read(self, backend: Backend, size: int) -> None:
+        name, data = chunk(2, size)
+        backend.put_chunk(name, data)
+        backend.sync()
+        self.damage(backend, name)
+        for ask in (lambda: backend.read_chunk(name), lambda: backend.map_chunks([name], size)):
+            with pytest.raises(StoreDamaged) as caught:
+                ask()
+            assert caught.value.key == name
 
     def test_a_staged_chunk_can_be_deleted(self, backend: Backend) -> None:
         for size in (10, 300_000):
@@ -452,7 +522,9 @@ class BackendContract:
             lambda: backend.put("a", b""),
             lambda: backend.delete("a"),
             backend.scan,
+            backend.versions,
             lambda: backend.put_chunk(name, data),
+            lambda: backend.put_chunks([(name, data)]),
             lambda: backend.has_chunk(name),
             lambda: backend.read_chunk(name),
             lambda: backend.map_chunks([name], 100),

@@ -46,16 +46,24 @@ class Cell:
 class Kernel:
     """One notebook's kernel. `kill` is kill -9; `restart` shuts it down the friendly way."""
 
-    def __init__(self, folder: Path, *, notebook: str = "work.ipynb", env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        notebook: str = "work.ipynb",
+        env: dict[str, str] | None = None,
+        python: str = sys.executable,
+    ) -> None:
         self.folder = folder
+        self._python = python
         self._env = {**os.environ, "JPY_SESSION_NAME": str(folder / notebook), **(env or {})}
         self.start()
 
     def start(self) -> None:
         self._sockets = TemporaryDirectory(prefix="nbc-")
         self.manager = KernelManager(transport="ipc", ip=os.path.join(self._sockets.name, "kernel"))
-        # This very interpreter, whatever kernel specifications the machine may have.
-        self.manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        # That very interpreter, whatever kernel specifications the machine may have.
+        self.manager.kernel_spec.argv = [self._python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         self.manager.start_kernel(cwd=str(self.folder), env=self._env)
         self.client = self.manager.client()
         self.client.start_channels()
@@ -65,9 +73,12 @@ class Kernel:
     def pid(self) -> int:
         return int(self.manager.provisioner.pid)  # type: ignore[union-attr]
 
-    def run(self, code: str, *, fails: bool = False) -> Cell:
-        """Execute a cell and collect what it shows. An error is an error unless it is expected."""
-        cell = self.collect(self.client.execute(code))
+    def run(self, code: str, *, fails: bool = False, id: str = "") -> Cell:
+        """Execute a cell and collect what it shows. An error is an error unless it is expected. `id`: the cell's."""
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        message = self.client.session.msg("execute_request", content, metadata={"cellId": id} if id else {})
+        self.client.shell_channel.send(message)
+        cell = self.collect(message["header"]["msg_id"])
         if not fails:
             assert not cell.error, "\n".join(cell.traceback)
         return cell
@@ -103,6 +114,10 @@ class Kernel:
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
+        self._leave(now=True)
+
+    def kill_again(self) -> None:
+        """Clear up after a kernel that somebody else has killed."""
         self._leave(now=True)
 
     def shutdown(self) -> None:

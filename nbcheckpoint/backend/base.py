@@ -1,4 +1,4 @@
-"""The backend protocol: two planes, eleven methods.
+"""The backend protocol: two planes, a dozen methods.
 
 Theory of operation. *Records* are small, mutable and keyed by text; the one way to change a record safely is
 compare-and-swap on its version, and nothing ever needs two records changed together. *Chunks* are immutable
@@ -7,8 +7,14 @@ recognisable. A checkpoint is committed by writing its record after its chunks, 
 MUST keep:
 
 1. a durable `put` makes everything this process wrote before it durable as well (chunks, and puts that were
-   not durable by themselves);
+   not durable by themselves), or raises and changes nothing;
 2. nothing half-written is ever visible: not to this process, not to another, not after a power cut.
+
+*Counting on a chunk.* Whoever puts a chunk is about to write a record that names it, whether the chunk was new or
+found present. From the put to the next `sync` or durable `put` of the same backend object that chunk is *counted on*.
+If somebody else has deleted it by then, the `sync` or durable `put` raises ChunkPruned: once for all chunks that are
+gone, with the name of one of them; nothing is written; and from there on none of them is counted on any more. So
+whoever is told has to put them again, and to tell everybody else who is saving through the same object.
 
 `nbcheckpoint.testing` holds the contract suite; every method's docstring is what it checks.
 """
@@ -57,7 +63,7 @@ class Backend(Protocol):
     """True when it was opened on a disk that cannot be written: reading works, writing raises StoreReadOnly."""
 
     def get(self, key: str) -> Versioned | None:
-        """The record, or None when there is none. Raises StoreDamaged where it cannot tell."""
+        """The record, or None when there is none. Raises StoreDamaged, with the key, where it cannot tell."""
 
     def put(self, key: str, value: bytes, *, expect: str | None = None, durable: bool = True) -> str:
         """Write a record and return its new version.
@@ -66,9 +72,11 @@ class Backend(Protocol):
         current one: otherwise raises Conflict and changes nothing. Versions never come back: after A, B, A'
         the version of A' is not that of A, even when the bytes are equal.
 
-        `durable=True`: on return it survives a power cut, and so does all this process wrote before.
+        `durable=True`: on return it survives a power cut, and so does all this process wrote before. Raises
+        ChunkPruned, and changes nothing, if a chunk that is counted on is gone (see above).
         `durable=False`: it survives the death of this process; a power cut may take it, but never something
-        earlier while leaving something later.
+        earlier while leaving something later. It says nothing about chunks: those put before it may not be visible
+        to others, nor survive, until the next `sync` or durable `put`.
         """
 
     def delete(self, key: str, *, expect: str | None = None) -> bool:
@@ -81,20 +89,33 @@ class Backend(Protocol):
 
         `after` continues behind that key (in the direction of the scan). Cost is in proportion to the rows
         returned, not to the size of the store. `%`, `_`, `*` and friends in prefix are plain characters.
+
+        Raises StoreDamaged if one of the rows is not what was written, with its key where that is known: a scan from
+        `after` with `limit=1` then tells of the first row behind it, so that one can be found and gone around.
         """
+
+    def versions(
+        self, prefix: str = "", *, after: str = "", limit: int | None = None, reverse: bool = False
+    ) -> list[tuple[str, str]]:
+        """Like `scan`, but (key, version) only, without reading the values: a record that still has its version is
+        what it was when it was read. A damaged one need not be noticed."""
 
     def put_chunk(self, name: str, data: bytes | memoryview) -> int:
         """Store a chunk under its digest; return the bytes newly written (0 if it was there already).
 
-        Returns as soon as this process can read it back. It is durable, and visible to other processes, after
-        the next `sync` or durable `put`. The caller promises that `name` is the blake3 digest of `data`.
+        Returns as soon as this process can read it back. It is durable, and visible to other processes at the latest,
+        after the next `sync` or durable `put`; until then it is counted on, also when it was there already. The caller
+        promises that `name` is the blake3 digest of `data`, and may change `data` afterwards.
         """
+
+    def put_chunks(self, chunks: Sequence[tuple[str, bytes | memoryview]]) -> int:
+        """`put_chunk` for several, with as few look-ups as possible. Returns the bytes newly written."""
 
     def has_chunk(self, name: str) -> bool:
         """Is it there, as far as the index knows? Does not read it."""
 
     def read_chunk(self, name: str) -> bytes:
-        """The chunk's bytes, checked against its name. Raises NotFound or StoreDamaged, never lies."""
+        """The chunk's bytes, checked against its name. Raises NotFound or StoreDamaged (with the name), never lies."""
 
     def map_chunks(self, names: Sequence[str], size: int) -> memoryview:
         """The chunks' bytes behind one another in a private, writeable buffer of `size` bytes.
@@ -108,15 +129,17 @@ class Backend(Protocol):
         """Remove a chunk and return the bytes freed (0 if it was not there). Mapped buffers stay valid.
 
         One that was put, or put again, in the last `min_age` seconds stays, however close the race: whoever put it
-        again is about to refer to it. A chunk that is gone all the same when its putter syncs or puts durably makes
-        that raise StoreError: nothing is ever committed that refers to it.
+        again is about to refer to it. A chunk that somebody counts on and that is gone all the same (it was put longer
+        ago than that, and not committed since) makes their `sync` or durable `put` raise ChunkPruned.
+
+        Without `min_age`, deleting through the very object that put the chunk also ends counting on it: that was meant.
         """
 
     def scan_chunks(self, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, int, float]]:
         """(name, stored size, age in seconds) of every chunk, ordered by name."""
 
     def sync(self) -> None:
-        """Make every chunk and record put so far durable, and the chunks visible to other processes."""
+        """Make every chunk and record put so far durable, and the chunks visible to others. Raises ChunkPruned."""
 
     def close(self) -> None:
         """Sync and let go of files and connections. Further calls raise StoreError. Closing twice is fine."""

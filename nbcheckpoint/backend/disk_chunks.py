@@ -21,15 +21,22 @@ from blake3 import blake3
 from nbcheckpoint.backend.base import check_chunk_name
 from nbcheckpoint.backend.disk_files import Packs, Suspicious, fingerprint
 from nbcheckpoint.backend.disk_index import DB, translate
-from nbcheckpoint.backend.disk_rows import CHUNK, CHUNK_COLUMNS, ChunkRow, Staged, chunk_row, inline_bytes
+from nbcheckpoint.backend.disk_rows import (
+    CHUNK,
+    CHUNK_COLUMNS,
+    PAGE,
+    ChunkRow,
+    Staged,
+    chunk_row,
+    inline_bytes,
+    select_chunks,
+)
 from nbcheckpoint.backend.disk_stage import Stage
 from nbcheckpoint.backend.mapping import Region
 from nbcheckpoint.errors import NotFound, StoreDamaged, StoreError, StoreGone
 
 Select = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 Chunk = Staged | ChunkRow
-
-PAGE: Final = 500
 
 _OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM})
 """Errors of our own situation: the file may be perfectly fine."""
@@ -66,16 +73,15 @@ class Chunks:
     def read(self, name: str) -> bytes:
         return self.content(self._locate([name])[name])
 
-    def is_sound(self, name: str) -> bool:
-        """Is it there, and will it read back? A save must not lean on a chunk that is damaged."""
-        if name in self.damaged:
-            return False
-        if self._stage.get(name) is not None:
-            return True
-        row = self.rows([name]).get(name)
-        if row is None:
-            return False
-        if row.filename is None or (row.filename, row.mark) in self._sound_packs or name in self._sound_chunks:
+    def sound(self, names: Sequence[str]) -> set[str]:
+        """Those that are there and will read back. A save must not lean on a chunk that is damaged."""
+        asked = [name for name in names if name not in self.damaged]
+        found = {name for name in asked if self._stage.get(name) is not None}
+        rows = self.rows([name for name in asked if name not in found])
+        return found | {name for name, row in rows.items() if self._is_sound(row)}
+
+    def _is_sound(self, row: ChunkRow) -> bool:
+        if row.filename is None or (row.filename, row.mark) in self._sound_packs or row.name in self._sound_chunks:
             return True
         if self._untouched(row):
             self._sound_packs.add((row.filename, row.mark))
@@ -84,7 +90,7 @@ class Chunks:
             self.content(row)
         except (StoreDamaged, NotFound):
             return False
-        self._sound_chunks.add(name)
+        self._sound_chunks.add(row.name)
         return True
 
     # Mapping.
@@ -114,7 +120,7 @@ class Chunks:
     def _copy(self, region: Region, offset: int, chunk: Chunk) -> int:
         data = self.content(chunk)
         if offset + len(data) > region.size:
-            raise StoreDamaged(f"chunk {chunk.name} does not fit into {region.size} bytes")
+            raise StoreDamaged(f"chunk {chunk.name} does not fit into {region.size} bytes", key=chunk.name)
         region.view[offset : offset + len(data)] = data
         return len(data)
 
@@ -149,7 +155,7 @@ class Chunks:
                 return error
         self.damaged.add(chunk.name)
         self._sound_chunks.discard(chunk.name)
-        return StoreDamaged(f"chunk {chunk.name} is damaged: {why}")
+        return StoreDamaged(f"chunk {chunk.name} is damaged: {why}", key=chunk.name)
 
     def _untouched(self, row: ChunkRow) -> bool:
         try:
@@ -171,10 +177,7 @@ class Chunks:
     def rows(self, names: Sequence[str]) -> dict[str, ChunkRow]:
         found: dict[str, ChunkRow] = {}
         for start in range(0, len(names), PAGE):
-            keys = [CHUNK + name for name in names[start : start + PAGE]]
-            marks = ",".join("?" * len(keys))
-            sql = f"SELECT {CHUNK_COLUMNS} FROM Cache WHERE raw = 1 AND key IN ({marks})"
-            for row in map(chunk_row, self._select(sql, keys)):
+            for row in map(chunk_row, self._select(*select_chunks(names[start : start + PAGE]))):
                 found[row.name] = row
         return found
 

@@ -5,7 +5,8 @@ Theory of operation. Chunks of more than a few kilobytes are written behind one 
 never again after its first fsync; it is never truncated, rewritten or renamed. Nobody looks for a pack by name:
 it exists for readers from the moment the rows of its chunks are committed to the index, so a half-written one is
 merely an orphan that `sweep` removes. Hence no temporary names. The random name matters: every put writes into
-a pack of its own process, so a prune that removes an older pack can never take away what a newer row points to.
+a pack of its own process, so a prune that removes an older pack can never take away what a newer row points to. The
+name also says when the pack was begun, so that a clock that jumps does not make a save in progress an old orphan.
 
 Why not a file per chunk: a gigabyte is a thousand chunks, and a thousand times open, fsync, mmap is most of the
 cost of saving and restoring it. Chunks saved together are restored together, so a restore maps a few long runs.
@@ -29,9 +30,13 @@ import re
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
+
+from nbcheckpoint.backend.disk_clock import boot_id, boot_seconds
 
 if sys.platform == "darwin":
     import fcntl
@@ -63,6 +68,21 @@ class Suspicious(Exception):
 def fingerprint(status: os.stat_result) -> str:
     """What changes whenever a file is written, replaced, copied or restored."""
     return f"{status.st_ino:x}.{status.st_size:x}.{status.st_mtime_ns:x}.{status.st_ctime_ns:x}"
+
+
+def _new_name() -> str:
+    """When it was begun, by the clock nobody can set, and something random."""
+    boot = boot_id()[:8] if boot_id() != "-" else "0" * 8
+    return f"{boot}{int(boot_seconds()) & 0xFFFFFFFF:08x}{secrets.token_hex(8)}"
+
+
+def age_of(filename: str, status: os.stat_result) -> float:
+    """Seconds since a pack was begun or last written, whichever is less. Its name counts only in the same boot."""
+    since_written = time.time() - status.st_mtime
+    if not FILENAME.match(filename) or filename[3:11] != boot_id()[:8]:
+        return since_written
+    since_begun = boot_seconds() - int(filename[11:19], 16)
+    return min(since_begun, since_written) if since_written >= 0 else since_begun
 
 
 class Folders:
@@ -116,16 +136,18 @@ class Packs:
     def __init__(self, directory: Path) -> None:
         self._root = str(directory)
         self._fd = -1
+        self._writeback = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writeback")
         self.rotate()
 
     def rotate(self) -> None:
         """Finish the current pack; the next one begins a new batch."""
         self._finish()
-        self._folder = secrets.token_hex(1)
+        self._folder = ""
 
     def forget(self) -> None:
         """After a fork. A thread of the parent's may be closing the descriptor just now: leave it."""
         self._fd = -1
+        self._writeback = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writeback")
         self.rotate()
 
     def _finish(self) -> None:
@@ -135,8 +157,9 @@ class Packs:
 
     def write(self, data: memoryview) -> tuple[str, int]:
         """Append the bytes; returns which pack they are in and where. One thread at a time. Raises OSError."""
-        if self._fd < 0 or self._end >= PACK_BYTES:
-            self._finish()
+        if self._end >= PACK_BYTES:
+            self._hand_over()
+        if self._fd < 0:
             self._begin()
         offset = self._end
         self._end = -(-(offset + len(data)) // ALIGN) * ALIGN  # also if it fails: nothing is written twice
@@ -148,11 +171,20 @@ class Packs:
                 os.unlink(f"{self._root}/{self._filename}")
                 self._finish()
             raise
-        _start_writeback(self._fd, offset, len(data))
         return self._filename, offset
 
+    def _hand_over(self) -> None:
+        """The current pack is full: let the system begin to write it to the disk, behind our back."""
+        fd, size = self._fd, self._end
+        self._fd, self._filename, self._end = -1, "", 0
+        try:
+            self._writeback.submit(_write_back, fd, size)
+        except RuntimeError:  # the interpreter is ending, or there are no more threads
+            os.close(fd)
+
     def _begin(self) -> None:
-        filename = f"{self._folder}/{secrets.token_hex(16)}.pack"
+        self._folder = self._folder or secrets.token_hex(1)
+        filename = f"{self._folder}/{_new_name()}.pack"
         path = f"{self._root}/{filename}"
         try:
             fd = os.open(path, _NEW, 0o600)
@@ -289,5 +321,15 @@ def _load_writeback() -> Callable[[int, int, int], object]:
 
 
 _start_writeback: Final = _load_writeback()
-"""Begin writing to the disk now: the fsync at the end finds most of it done, and the page cache never fills with
-so many dirty pages that the kernel makes the writer wait (five times slower, measured). Only advice."""
+
+
+def _write_back(fd: int, size: int) -> None:
+    """Begin writing a file to the disk, and close it. Only advice, in a thread of its own: it may take a while.
+
+    The fsync at the end finds most of it done, and the page cache never fills with so many dirty pages that the
+    kernel makes the writer wait (five times slower, measured).
+    """
+    try:
+        _start_writeback(fd, 0, size)
+    finally:
+        os.close(fd)

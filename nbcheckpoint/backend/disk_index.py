@@ -26,8 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -176,16 +175,23 @@ def check_schema(rows: Sequence[tuple[Any, ...]]) -> None:
         raise errors.StoreDamaged(f"{DB} does not have the tables of a store (see {odd[0][0][:60]!r})")
 
 
-@contextmanager
-def translated(path: Path) -> Iterator[None]:
+class translated:  # reads as a word, like those of contextlib
     """Everything that can go wrong below, in the words of `nbcheckpoint.errors`."""
-    try:
-        yield
-    except (sqlite3.Error, OSError, Suspicious) as error:
-        raise translate(error, path) from error
-    except UnicodeDecodeError as error:
-        # SQLite quotes names of the damaged schema in its message, and Python cannot decode the message.
-        raise errors.StoreDamaged(f"{path.parent}: the index is damaged ({error.reason})") from error
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (sqlite3.Error, OSError, Suspicious)):
+            raise translate(error, self._path) from error
+        if isinstance(error, UnicodeDecodeError):
+            # SQLite quotes names of the damaged schema in its message, and Python cannot decode the message.
+            raise errors.StoreDamaged(f"{self._path.parent}: the index is damaged ({error.reason})") from error
 
 
 def translate(error: sqlite3.Error | OSError | Suspicious, path: Path) -> errors.StoreError:

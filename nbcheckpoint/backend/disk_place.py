@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from nbcheckpoint.backend.disk_files import write_new
+from nbcheckpoint.backend.disk_files import write_all, write_new
 from nbcheckpoint.backend.disk_index import DB
 
 LABELS: Final = {
@@ -19,6 +19,8 @@ RESERVE: Final = "reserve"
 RESERVE_BYTES: Final = 128 * 1024
 """Room for the log entry of a delete, and for SQLite's shared memory."""
 
+_PIECE: Final = 4096
+_SAFE: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _SHORT: Final = 256 << 20
 _REMOTE: Final = (
     "nfs",
@@ -47,13 +49,19 @@ def is_writeable(directory: Path) -> bool:
 
 
 def keep_reserve(directory: Path) -> None:
-    """Put some space aside, or as much of it as there is."""
-    if (directory / RESERVE).exists():
-        return
+    """Put some space aside, or as much of it as there is: what is left would only be used up by the next put."""
     try:
-        write_new(directory / RESERVE, secrets.token_bytes(RESERVE_BYTES))  # random: some disks store no zeros
+        fd = os.open(directory / RESERVE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _SAFE, 0o600)
     except OSError:
-        pass  # only a delete on a full disk would miss it
+        return  # only a delete on a full disk would miss it
+    try:
+        # In pieces: a write that does not fit as a whole may write nothing. Random: some disks store no zeros.
+        for _ in range(os.fstat(fd).st_size, RESERVE_BYTES, _PIECE):
+            write_all(fd, memoryview(secrets.token_bytes(_PIECE)))
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
 
 
 def give_up_reserve(directory: Path) -> bool:

@@ -6,10 +6,7 @@ the index on (key, raw), so it costs what it returns.
 
 from __future__ import annotations
 
-import gc
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from xxhash import xxh3_64_hexdigest
@@ -25,29 +22,18 @@ def entries(rows: list[tuple[Any, ...]]) -> list[Entry]:
 
     One loop, written for speed: a listing of all runs goes through it 100,000 times.
     """
-    found, make, begin = [], Entry._make, len(RECORD)
+    found, make, begin = [], tuple.__new__, len(RECORD)
     for stored, value, tag in rows:
         try:
             key = stored[begin:]
             if xxh3_64_hexdigest(value + (tag[:16] + key).encode()) == tag[16:]:
-                found.append(make((key, value, tag)))
+                found.append(make(Entry, (key, value, tag)))
                 continue
         except TypeError:
             pass  # a column has changed its type
-        raise errors.StoreDamaged(f"the record {str(stored)[begin:80]} is not what was written")
+        key = str(stored)[begin:]
+        raise errors.StoreDamaged(f"the record {key[:80]} is not what was written", key=key)
     return found
-
-
-@contextmanager
-def gc_paused() -> Iterator[None]:
-    """A hundred thousand new tuples make the collector go through all of them again and again: a third of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def new_version(key: str, value: bytes) -> str:
@@ -65,15 +51,19 @@ def compare(index: Transaction, key: str, expect: str | None) -> None:
         raise errors.Conflict(key)
 
 
-def select_range(prefix: str, after: str, reverse: bool) -> tuple[str, list[str]]:
-    """A walk along the index on (key, raw): SQLite compares text as UTF-8, which is code-point order."""
-    values = [RECORD + prefix, _successor(RECORD + prefix)]
-    where = "raw = 1 AND key >= ? AND key < ?"
-    if after:
-        where += f" AND key {'<' if reverse else '>'} ?"
-        values.append(RECORD + after)
+def select_range(columns: str, prefix: str, after: str, reverse: bool) -> tuple[str, tuple[str, str]]:
+    """A walk along the index on (key, raw): SQLite compares text as UTF-8, which is code-point order, like Python.
+
+    One bound at each end: of two, SQLite would seek the first and step through everything up to the second.
+    """
+    low, high, above = RECORD + prefix, _successor(RECORD + prefix), ">="
+    if after and reverse:
+        high = min(high, RECORD + after)
+    elif after and RECORD + after >= low:
+        low, above = RECORD + after, ">"
     order = "DESC" if reverse else "ASC"
-    return f"SELECT key, value, tag FROM Cache WHERE {where} ORDER BY key {order} LIMIT ?", values
+    sql = f"SELECT {columns} FROM Cache WHERE raw = 1 AND key {above} ? AND key < ? ORDER BY key {order} LIMIT ?"
+    return sql, (low, high)
 
 
 def _successor(prefix: str) -> str:

@@ -13,13 +13,14 @@ entry that leads to the wrong row, or a changed byte inside a column.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import zstandard  # here, not where it is used: a fork during an import leaves the child waiting for it for ever
 from xxhash import xxh3_64_hexdigest
 
+from nbcheckpoint.backend.disk_clock import boot_id, boot_seconds
 from nbcheckpoint.errors import StoreDamaged
 
 RECORD: Final = "r/"
@@ -86,7 +87,8 @@ def chunk_row(values: tuple[Any, ...]) -> ChunkRow:
     key, size, filename, value, tag, stored = values
     body, _, seal = str(tag).rpartition(" ")
     if _row_seal(key, size, filename, body) != seal or not isinstance(stored, float):
-        raise StoreDamaged(f"the index entry of chunk {str(key)[2:66]} is not what was written")
+        name = str(key)[2:66]
+        raise StoreDamaged(f"the index entry of chunk {name} is not what was written", key=name)
     kind, mark, offset, boot, since = body.split(" ")
     return ChunkRow(key[2:], size, filename, value, stored, kind, mark, int(offset), boot, since)
 
@@ -102,6 +104,15 @@ def _row_seal(key: object, size: object, filename: object, body: str) -> str:
 
 CHUNK_COLUMNS: Final = "key, size, filename, value, tag, store_time"
 SELECT_CHUNK: Final = f"SELECT {CHUNK_COLUMNS} FROM Cache WHERE raw = 1 AND key = ?"
+
+PAGE: Final = 500
+"""Rows asked for at once."""
+
+
+def select_chunks(names: Sequence[str]) -> tuple[str, list[str]]:
+    """The statement for several chunks, and its values."""
+    places = ",".join("?" * len(names))
+    return f"SELECT {CHUNK_COLUMNS} FROM Cache WHERE raw = 1 AND key IN ({places})", [CHUNK + name for name in names]
 
 
 def stage_inline(name: str, data: memoryview) -> Staged | None:
@@ -136,19 +147,3 @@ def _decompress(data: bytes) -> bytes:
         return reader.read(COMPRESS_BELOW)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from error
-
-
-@lru_cache(maxsize=1)
-def boot_id() -> str:
-    """Which boot of which machine this is, or "-" where the system does not say."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:  # bytes: a codec would be imported for text
-            return file.read().decode("ascii").strip().replace("-", "")[:16] or "-"
-    except OSError:
-        return "-"
-
-
-def boot_seconds() -> float:
-    """A clock nobody can set."""
-    clock: Any = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.clock_gettime(clock) if clock is not None else time.monotonic()

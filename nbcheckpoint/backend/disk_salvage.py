@@ -100,6 +100,7 @@ def _exchange(directory: Path, aside: Path) -> None:
     for name in (DB + "-wal", DB, WITNESS, DAMAGED):
         if (directory / name).exists():
             shutil.copyfile(directory / name, kept / name)
+            os.chmod(kept / name, 0o600)
     for name in (DB + "-wal", DB + "-shm"):
         (directory / name).unlink(missing_ok=True)
     os.replace(aside / DB, directory / DB)

@@ -28,8 +28,17 @@ from typing import Any, Final, Protocol
 from blake3 import blake3
 
 from nbcheckpoint.backend.disk_files import Packs, Suspicious, fsync_path
-from nbcheckpoint.backend.disk_rows import CHUNK, SELECT_CHUNK, ChunkRow, Staged, chunk_row, stage_inline
-from nbcheckpoint.errors import StoreError
+from nbcheckpoint.backend.disk_rows import (
+    CHUNK,
+    PAGE,
+    SELECT_CHUNK,
+    ChunkRow,
+    Staged,
+    chunk_row,
+    select_chunks,
+    stage_inline,
+)
+from nbcheckpoint.errors import ChunkPruned
 
 INLINE_LIMIT: Final = 8 << 20
 """Bytes of small chunks kept in memory before they are committed without being asked."""
@@ -45,6 +54,7 @@ class Transaction(Protocol):
     def set(self, key: str, value: object, *, tag: str) -> bool: ...
     def delete(self, key: str) -> bool: ...
     def select(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
+    def change(self, sql: str, values: Sequence[Any] = ()) -> int: ...
 
 
 @dataclass(slots=True)
@@ -202,15 +212,24 @@ class Stage:
             if self._insert_one(index, batch, item):
                 used.add(item.filename)
         batch.emptied |= packs - used
-        for name in batch.touched:
-            self._renew(index, name)
+        pruned: list[str] = []
+        for start in range(0, len(batch.touched), PAGE):
+            pruned += self._renew(index, batch.touched[start : start + PAGE])
+        for name in pruned:
+            self._touched.pop(name, None)  # all of them: the next try is a new one
+        if pruned:
+            raise ChunkPruned(pruned[0])
 
     def _insert_one(self, index: Transaction, batch: Batch, item: Staged) -> bool:
-        """False if the row that is there already stays: somebody else's for the same content is as good."""
+        """False if a row for another pack stays: somebody else's for the same content is as good."""
         key = CHUNK + item.name
-        if item.name not in self._replace and item.instead_of is None:
-            return index.add(key, item, tag=item.tag)
+        if item.name not in self._replace and item.instead_of is None and index.add(key, item, tag=item.tag):
+            return True
         old = index.select("SELECT filename FROM Cache WHERE raw = 1 AND key = ?", (key,))
+        if item.filename is not None and old == [(item.filename,)]:
+            return True  # an earlier commit went through after all, and was interrupted before it was told
+        if item.name not in self._replace and item.instead_of is None:
+            return False
         if item.instead_of is not None and old != [(item.instead_of,)]:
             return False
         index.set(key, item, tag=item.tag)
@@ -218,16 +237,14 @@ class Stage:
             batch.emptied.add(old[0][0])
         return True
 
-    def _renew(self, index: Transaction, name: str) -> None:
-        rows = index.select(SELECT_CHUNK, (CHUNK + name,))
-        if not rows:
-            self._touched.pop(name, None)
-            raise StoreError(f"chunk {name} was pruned while it was being saved", hint="save again")
-        row = chunk_row(rows[0])
-        if row.age < YOUNG_SECONDS:
-            return
-        tag = row.renewed()
-        index.select("UPDATE Cache SET tag = ? WHERE raw = 1 AND key = ?", (tag, CHUNK + name))
+    def _renew(self, index: Transaction, names: Sequence[str]) -> list[str]:
+        """Those that are not there any more."""
+        rows = {row.name: row for row in map(chunk_row, index.select(*select_chunks(names)))}
+        for row in rows.values():
+            if row.age >= YOUNG_SECONDS:
+                values = row.renewed(), CHUNK + row.name
+                index.change("UPDATE Cache SET tag = ? WHERE raw = 1 AND key = ?", values)
+        return [name for name in names if name not in rows]
 
     def settle(self, batch: Batch) -> None:
         """After a durable commit."""
@@ -242,10 +259,11 @@ class Stage:
             self._unlink(filename)
         self._doomed = [filename for filename in self._doomed if filename not in batch.doomed]
 
-    def swept(self, item: Staged) -> StoreError:
-        """Another process took its pack for an orphan: somebody sweeps without grace."""
-        self._staged.pop(item.name, None)
-        return StoreError(f"chunk {item.name} was swept while it was being saved", hint="save again")
+    def swept(self, item: Staged) -> ChunkPruned:
+        """Another process took its pack for an orphan: somebody sweeps without grace. All that was in it is gone."""
+        for name in [name for name, other in self._staged.items() if other.filename == item.filename]:
+            del self._staged[name]
+        return ChunkPruned(item.name, "swept")
 
     # Going out.
 
@@ -271,4 +289,4 @@ def renew_marks(index: Transaction, rows: Sequence[ChunkRow]) -> None:
     for row in rows:
         found = index.select(SELECT_CHUNK, (CHUNK + row.name,))
         if found and chunk_row(found[0])[:5] == row[:5]:
-            index.select("UPDATE Cache SET tag = ? WHERE raw = 1 AND key = ?", (row.renewed(), CHUNK + row.name))
+            index.change("UPDATE Cache SET tag = ? WHERE raw = 1 AND key = ?", (row.renewed(), CHUNK + row.name))

@@ -18,22 +18,24 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from nbcheckpoint import errors
 from nbcheckpoint.backend import disk_fork, disk_index, disk_place
-from nbcheckpoint.backend.base import Entry, Versioned, check_chunk_name, check_key
+from nbcheckpoint.backend.base import ABSENT, Entry, Versioned, check_chunk_name, check_key
 from nbcheckpoint.backend.disk_audit import Auditor
 from nbcheckpoint.backend.disk_chunks import Chunks
 from nbcheckpoint.backend.disk_files import Packs
 from nbcheckpoint.backend.disk_index import DB, translated
-from nbcheckpoint.backend.disk_records import compare, entries, gc_paused, new_version, select_range
+from nbcheckpoint.backend.disk_records import compare, entries, new_version, select_range
 from nbcheckpoint.backend.disk_rows import CHUNK, RECORD, SELECT_CHUNK, ChunkRow, chunk_row
 from nbcheckpoint.backend.disk_stage import YOUNG_SECONDS, Stage, Transaction, is_empty, renew_marks
 from nbcheckpoint.backend.disk_upkeep import Upkeep
 from nbcheckpoint.backend.disk_witness import Soundness, Witness
 from nbcheckpoint.backend.disk_writer import OpenIndex, Writer
+from nbcheckpoint.collecting import gc_paused
 
 FORMAT: Final = 1
 """Version of the layout described in FORMAT.md."""
@@ -41,7 +43,17 @@ FORMAT: Final = 1
 UNLINK_AT_ONCE: Final = 64
 """Empty packs that may wait for the next durable commit."""
 
+MOST_ANSWERS: Final = 100
+
 T = TypeVar("T")
+
+
+class Answers(NamedTuple):
+    """What `versions` has said, as long as the reader's connection sees no other commit."""
+
+    at: int
+    """The connection's `data_version`."""
+    rows: dict[tuple[Any, ...], list[tuple[Any, ...]]]
 
 
 class EmbeddedStore(ABC):
@@ -54,7 +66,10 @@ class EmbeddedStore(ABC):
         self.on_damage: Callable[[str, str], None] = _log_damage
         """Called, in a background thread, with a chunk's name ("" for the index) and what is wrong with it."""
         self._db: Final = self.directory / DB
+        self._db_name: Final = str(self._db)
         self._closed = False
+        self._loose = False
+        """Has something been put or deleted that only the next durable commit makes last?"""
         with disk_fork.opening:
             self._open()
             self._assemble(wait)
@@ -67,7 +82,7 @@ class EmbeddedStore(ABC):
             fresh = not self._db.exists() and self._create()
             self._reader, self._held = self._open_reader()
         try:
-            self._identity = _identity(self._db)
+            self._identity = _identity(self._db_name)
             self._soundness = Soundness(witness, self.verify_index)
             self._soundness.opened(sequence=self._check_format(), witnessed=witnessed, fresh=fresh)
         except BaseException:
@@ -86,6 +101,7 @@ class EmbeddedStore(ABC):
 
     def _assemble(self, wait: float) -> None:
         packs = Packs(self.directory)
+        self._answers = Answers(0, {})
         self._writer = Writer(self.directory, wait, self._open_index, self._check_there)
         self._stage = Stage(self.directory, packs)
         self._chunks = Chunks(self.directory, packs, self._stage, self._select, self._believe_miss)
@@ -117,6 +133,10 @@ class EmbeddedStore(ABC):
         version = new_version(key, value)
 
         def work(index: Transaction) -> None:
+            if expect == ABSENT:
+                if not index.add(RECORD + key, value, tag=version):
+                    raise errors.Conflict(key)
+                return
             compare(index, key, expect)
             index.set(RECORD + key, value, tag=version)
 
@@ -138,20 +158,49 @@ class EmbeddedStore(ABC):
     def scan(
         self, prefix: str = "", *, after: str = "", limit: int | None = None, reverse: bool = False
     ) -> list[Entry]:
-        sql, values = select_range(prefix, after, reverse)
+        sql, values = select_range("key, value, tag", prefix, after, reverse)
         with gc_paused():
             found = entries(self._select(sql, (*values, -1 if limit is None else limit)))
         self._believe_miss()  # whatever is not among them is a miss
         return found
 
+    def versions(
+        self, prefix: str = "", *, after: str = "", limit: int | None = None, reverse: bool = False
+    ) -> list[tuple[str, str]]:
+        sql, values = select_range(f"substr(key, {len(RECORD) + 1}), tag", prefix, after, reverse)
+        question = (sql, *values, -1 if limit is None else limit)
+        ((now,),) = self._select("PRAGMA data_version")  # before the rows: they may only be newer than it says
+        if now != self._answers.at or len(self._answers.rows) > MOST_ANSWERS:
+            self._answers = Answers(now, {})
+        answers = self._answers.rows
+        rows = answers.get(question)
+        if rows is None:
+            with gc_paused():
+                rows = answers[question] = self._select(sql, question[1:])
+        self._believe_miss()
+        return list(rows)  # SQLite gives text for `key`: anything else is not in this range
+
     # Chunks.
 
     def put_chunk(self, name: str, data: bytes | memoryview) -> int:
-        check_chunk_name(name)
+        return self.put_chunks([(name, data)])
+
+    def put_chunks(self, chunks: Sequence[tuple[str, bytes | memoryview]]) -> int:
+        for name, _ in chunks:
+            check_chunk_name(name)
         self._check_writeable()
-        if self._chunks.is_sound(name):
-            self._stage.touch(name)
-            return 0
+        self._loose = True
+        sound = self._chunks.sound([name for name, _ in chunks])
+        written = 0
+        for name, data in chunks:
+            if name in sound:
+                self._stage.touch(name)
+            else:
+                written += self._put_new(name, data)
+                sound.add(name)  # the same may come twice
+        return written
+
+    def _put_new(self, name: str, data: bytes | memoryview) -> int:
         view = memoryview(data)
         view = view.cast("B") if view.nbytes else memoryview(b"")
         try:
@@ -187,7 +236,7 @@ class EmbeddedStore(ABC):
             rows = [chunk_row(row) for row in index.select(SELECT_CHUNK, (CHUNK + name,))]
             if not rows or (min_age and rows[0].age < min_age + YOUNG_SECONDS):
                 return 0, None
-            index.select("DELETE FROM Cache WHERE raw = 1 AND key = ?", (CHUNK + name,))
+            index.change("DELETE FROM Cache WHERE raw = 1 AND key = ?", (CHUNK + name,))
             pack = rows[0].filename
             return rows[0].size, pack if pack is not None and is_empty(index, pack) else None
 
@@ -221,7 +270,7 @@ class EmbeddedStore(ABC):
     def _commit_all(self, work: Callable[[Transaction], T]) -> T:
         """A durable commit, together with every chunk staged before it."""
         self._check_writeable()
-        with self._stage.flushing:
+        with self._stage.flushing, self._firming():
             with translated(self._db):
                 self._check_there()
                 batch = self._stage.prepare()
@@ -235,10 +284,21 @@ class EmbeddedStore(ABC):
             self._stage.settle(batch)
             return result
 
+    @contextmanager
+    def _firming(self) -> Iterator[None]:
+        """What is loose before this is firm after it; what others put meanwhile is not."""
+        self._loose = False
+        try:
+            yield
+        except BaseException:
+            self._loose = True
+            raise
+
     def _commit(self, work: Callable[[Transaction], T], *, durable: bool = False) -> T:
         self._check_writeable()
         self._soundness.require()
         result, number = self._writer.commit(work, durable=durable)
+        self._loose = self._loose or not durable
         self._soundness.vouch(number if durable else None)
         return result
 
@@ -366,7 +426,7 @@ class EmbeddedStore(ABC):
 
     def _check_there(self) -> None:
         """Raises StoreGone when the index is not the file we opened: SQLite would go on in a deleted one."""
-        if _identity(self._db) != self._identity:
+        if _identity(self._db_name) != self._identity:
             raise errors.StoreGone(f"{self.directory} was replaced by another store")
 
     def freeze(self) -> None:
@@ -380,6 +440,7 @@ class EmbeddedStore(ABC):
         self._auditor.thaw()
 
     def forget(self) -> None:
+        self._answers = Answers(0, {})  # another connection counts anew
         self._auditor.forget()
         self._writer.forget()
         self._reader.forget()
@@ -389,7 +450,8 @@ class EmbeddedStore(ABC):
         if self._closed:
             return
         try:
-            if not self.read_only and self._held is not None:
+            self._check_there()
+            if self._loose and not self.read_only and self._held is not None:
                 self.sync()
         finally:
             self._let_go()
@@ -414,11 +476,11 @@ class EmbeddedStore(ABC):
             self._let_go()
 
 
-def _identity(path: Path) -> tuple[int, int]:
+def _identity(path: str) -> tuple[int, int]:
     try:
         status = os.stat(path)
     except FileNotFoundError as error:
-        raise errors.StoreGone(f"{path.parent} is not there any more") from error
+        raise errors.StoreGone(f"{os.path.dirname(path)} is not there any more") from error
     return status.st_dev, status.st_ino
 
 

@@ -21,6 +21,7 @@ from nbcheckpoint.backend.disk_files import (
     QUARANTINE,
     Packs,
     Suspicious,
+    age_of,
     fingerprint,
     make_private,
     write_new,
@@ -50,13 +51,12 @@ class Upkeep:
 
     def orphans(self, grace_seconds: float) -> list[str]:
         """Packs older than that without a row, and not on our own stage."""
-        before = time.time() - grace_seconds
         ours, used = self._stage.packs(), self._used()
         return [
             filename
             for filename, status in self._packs.every()
-            if FILENAME.match(filename) and status.st_mtime <= before and filename not in used
-            if filename not in ours
+            if FILENAME.match(filename) and filename not in used and filename not in ours
+            if age_of(filename, status) >= grace_seconds
         ]
 
     def remove(self, filenames: list[str], commit: Callable[[Callable[[Transaction], int]], int]) -> int:
@@ -75,12 +75,12 @@ class Upkeep:
 
     def sparse(self, grace_seconds: float) -> list[str]:
         """Packs that are mostly dead, and have been left alone for that long."""
-        before = time.time() - grace_seconds
         used = self._used()
         return [
             filename
             for filename, status in self._packs.every()
-            if filename in used and used[filename] < SPARSE * status.st_size and status.st_mtime <= before
+            if filename in used and used[filename] < SPARSE * status.st_size
+            if age_of(filename, status) >= grace_seconds
         ]
 
     def move_out(self, filename: str) -> int:
@@ -140,7 +140,7 @@ class Upkeep:
                 self._set_aside(chunk_row(values))
         except (StoreDamaged, OSError, Suspicious):
             pass  # nothing that could be kept
-        index.select("DELETE FROM Cache WHERE raw = 1 AND key = ?", (CHUNK + name,))
+        index.change("DELETE FROM Cache WHERE raw = 1 AND key = ?", (CHUNK + name,))
 
     def _set_aside(self, row: ChunkRow) -> None:
         data = row.value if row.filename is None else self._packs.read(row.filename, row.offset, row.size)

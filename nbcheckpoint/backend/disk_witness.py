@@ -40,9 +40,10 @@ class Witness:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / WITNESS
+        self._name = str(self._path)
         self._damaged = directory / DAMAGED
-        self._index = (directory / "cache.db", directory / "cache.db-wal")
-        self._flags = os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        self._index = (str(directory / "cache.db"), str(directory / "cache.db-wal"))
+        self._flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
     @property
     def sequence(self) -> int:
@@ -57,11 +58,11 @@ class Witness:
 
     def testify(self, sequence: int | None, files: str) -> None:
         try:
-            fd = os.open(self._path, os.O_RDWR | self._flags, 0o600)
+            fd = os.open(self._name, os.O_RDWR | os.O_CREAT | self._flags, 0o600)
         except OSError:
             return  # it only ever makes us more careful; a commit does not fail for want of it
         try:
-            if sequence is not None and sequence > self.sequence:
+            if sequence is not None and sequence > int(_slot(fd, 0) or "0", 16):
                 _write(fd, 0, f"{sequence:016x}")
             _write(fd, 1, files or "-")
         except OSError:
@@ -70,15 +71,16 @@ class Witness:
             os.close(fd)
 
     def _read(self, slot: int) -> str:
-        for _ in range(3):  # another process may be in the middle of writing it
-            try:
-                text = self._path.read_bytes()[slot * _SLOT : (slot + 1) * _SLOT].decode("ascii")
-            except (OSError, ValueError):
-                return ""
-            body, _, check = text.strip().partition(" ")
-            if check == _check(body):
-                return "" if body == "-" else body
-        return ""
+        try:
+            fd = os.open(self._name, os.O_RDONLY | self._flags)
+        except OSError:
+            return ""
+        try:
+            return _slot(fd, slot)
+        except OSError:
+            return ""
+        finally:
+            os.close(fd)
 
     def current(self) -> str:
         """The index's files as they are now."""
@@ -112,6 +114,19 @@ class Witness:
     def forgive(self) -> None:
         self._path.unlink(missing_ok=True)
         self._damaged.unlink(missing_ok=True)
+
+
+def _slot(fd: int, slot: int) -> str:
+    for _ in range(3):  # another process may be in the middle of writing it
+        os.lseek(fd, slot * _SLOT, os.SEEK_SET)
+        try:
+            text = os.read(fd, _SLOT).decode("ascii")
+        except ValueError:
+            return ""
+        body, _, check = text.strip().partition(" ")
+        if check == _check(body):
+            return "" if body == "-" else body
+    return ""
 
 
 def _write(fd: int, slot: int, body: str) -> None:

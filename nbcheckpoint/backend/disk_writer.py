@@ -46,6 +46,8 @@ class Writer:
         self._open_index = open_index
         self._ready = ready
         self._index: OpenIndex | None = None
+        self._number = 0
+        """Of our last transaction. 0: not known, or nobody knows whether it was committed."""
         self.lock = threading.RLock()
 
     def commit(self, work: Callable[[Transaction], T], *, durable: bool) -> tuple[T, int]:
@@ -64,9 +66,11 @@ class Writer:
             self._ready()
             index = self._opened()
             index.durability(durable)
+            last, self._number = self._number, 0
             with index.transaction():
                 result = work(index)
-                number = _count_up(index)
+                number = _count_up(index, last)
+            self._number = number
             self._ready()
         return result, number
 
@@ -76,13 +80,24 @@ class Writer:
         return self._index
 
     def empty_log(self) -> None:
-        """Bring the log into the database and give its space back, as far as others let us."""
+        """Bring the log into the database and give its space back, as far as others let us.
+
+        Truncating it is not durable. After a power cut a file system that hands freed blocks out at once (ext4 with
+        data=writeback) can show the old log with its tail overwritten, and SQLite would replay what is left of it:
+        the database goes back in time. So the log is first begun anew, by one durable transaction in its first
+        blocks. Whatever a cut leaves of that one is all or nothing. (Tried without: 1 cut in 200 lost work.)
+        """
         with self.lock:
-            if self._index is not None:
-                try:
-                    self._index.checkpoint("TRUNCATE")
-                except sqlite3.Error:
-                    pass  # the log is as good a place
+            if self._index is None:
+                return
+            try:
+                self._index.checkpoint("RESTART")
+                self._index.durability(True)
+                with self._index.transaction():
+                    _count_up(self._index, 0)
+                self._index.checkpoint("TRUNCATE")
+            except sqlite3.Error:
+                pass  # the log is as good a place
 
     def forget(self) -> None:
         """After a fork."""
@@ -99,8 +114,11 @@ class Writer:
                 self._index = None
 
 
-def _count_up(index: Transaction) -> int:
-    """The number of this transaction."""
-    index.select("UPDATE nbcheckpoint SET value = value + 1 WHERE name = 'sequence'")
+def _count_up(index: Transaction, last: int) -> int:
+    """The number of this transaction. Mostly the one after our `last`, and then one statement is enough."""
+    count = "UPDATE nbcheckpoint SET value = value + 1 WHERE name = 'sequence'"
+    if last and index.change(f"{count} AND value = ?", (last,)):
+        return last + 1
+    index.change(count)
     ((number,),) = index.select("SELECT value FROM nbcheckpoint WHERE name = 'sequence'")
     return int(number)

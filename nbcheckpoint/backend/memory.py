@@ -1,8 +1,9 @@
 """A store in memory: for tests, for trying things out, and as the plainest reading of the contract.
 
 Theory of operation. Two dictionaries under one lock, which a fork takes too. "Durable" means "as long as the
-process", so `sync` has nothing to do. `memory://` is a store of its own; `memory://name` is the same store
-wherever that name is opened in this process, which is how a test restarts a "kernel" on the same data.
+process", so `sync` only looks whether what was put is still there. `memory://` is a store of its own;
+`memory://name` is the same store wherever that name is opened in this process, which is how a test restarts a
+"kernel" on the same data.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final
 from blake3 import blake3
 
 from nbcheckpoint.backend.base import ABSENT, Entry, Versioned, check_chunk_name, check_key
-from nbcheckpoint.errors import Conflict, NotFound, StoreDamaged, StoreError
+from nbcheckpoint.errors import ChunkPruned, Conflict, NotFound, StoreDamaged, StoreError
 
 SCHEME: Final = "memory://"
 
@@ -93,6 +94,13 @@ class MemoryBackend:
             keys = _walk(shelf.keys, prefix, after, reverse)
             return [Entry(key, *shelf.records[key]) for key in itertools.islice(keys, limit)]
 
+    def versions(
+        self, prefix: str = "", *, after: str = "", limit: int | None = None, reverse: bool = False
+    ) -> list[tuple[str, str]]:
+        with self._open() as shelf:
+            keys = _walk(shelf.keys, prefix, after, reverse)
+            return [(key, shelf.records[key].version) for key in itertools.islice(keys, limit)]
+
     def put_chunk(self, name: str, data: bytes | memoryview) -> int:
         check_chunk_name(name)
         with self._open() as shelf:
@@ -103,6 +111,9 @@ class MemoryBackend:
                 return 0
             shelf.chunks[name] = (bytes(data), now)
             return len(shelf.chunks[name][0])
+
+    def put_chunks(self, chunks: Sequence[tuple[str, bytes | memoryview]]) -> int:
+        return sum(self.put_chunk(name, data) for name, data in chunks)
 
     def has_chunk(self, name: str) -> bool:
         check_chunk_name(name)
@@ -116,7 +127,7 @@ class MemoryBackend:
                 raise NotFound(f"no chunk {name}")
             data, _ = shelf.chunks[name]
         if blake3(data).hexdigest() != name:
-            raise StoreDamaged(f"chunk {name} is not what its name says")
+            raise StoreDamaged(f"chunk {name} is not what its name says", key=name)
         return data
 
     def map_chunks(self, names: Sequence[str], size: int) -> memoryview:
@@ -132,7 +143,8 @@ class MemoryBackend:
             if name not in shelf.chunks or time.monotonic() - put_at < min_age:
                 return 0
             del shelf.chunks[name]
-            self._counted_on.discard(name)
+            if not min_age:
+                self._counted_on.discard(name)
             return len(data)
 
     def scan_chunks(self, *, after: str = "", limit: int | None = None) -> Iterator[tuple[str, int, float]]:
@@ -146,10 +158,10 @@ class MemoryBackend:
             self._settle(shelf)
 
     def _settle(self, shelf: _Shelf) -> None:
-        """What was put since the last time must still be there. Raises StoreError, once."""
+        """What was put since the last time must still be there. Raises ChunkPruned, once."""
         missing, self._counted_on = self._counted_on - shelf.chunks.keys(), set()
         if missing:
-            raise StoreError(f"chunk {min(missing)} was pruned while it was being saved", hint="save again")
+            raise ChunkPruned(min(missing))
 
     def close(self) -> None:
         self._closed = True

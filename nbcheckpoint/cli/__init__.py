@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from nbcheckpoint.cli.base import ago, command, fail, find_run, main, print_json, print_table
+from nbcheckpoint.cli.base import ago, command, fail, find_run, main, print_json, print_table, said_as_json, say
 from nbcheckpoint.errors import Error
 from nbcheckpoint.model import Run, Step
 from nbcheckpoint.store import open_store
@@ -36,10 +36,10 @@ def runs(workflow: str | None, status: str | None, limit: int, store: str | None
     """List runs, newest first."""
     with open_store(store, create=False) as opened:
         found = opened.runs(workflow=workflow, status=status, limit=limit)
-    if as_json:
-        print_json(found)
-    elif not found:
-        click.echo("No runs yet. A cell that begins with %%checkpointed makes the first.")
+    if said_as_json(found, as_json):
+        return
+    if not found:
+        say("No runs yet. A cell that begins with %%checkpointed makes the first.")
     else:
         print_table(
             ("run", "notebook", "status", "last seen", "computed", "restored", "saved", "spared"),
@@ -68,10 +68,9 @@ def show(run: str, store: str | None, as_json: bool) -> None:
     with open_store(store, create=False) as opened:
         found = find_run(opened, run)
         steps = opened.steps(found.id)
-    if as_json:
-        print_json({**found.to_dict(), "steps_list": [step.to_dict() for step in steps]})
+    if said_as_json({**found.to_dict(), "steps_list": [step.to_dict() for step in steps]}, as_json):
         return
-    click.echo(f"{found.workflow} · {found.status} · {found.id} · {ago(found.updated)}")
+    say(f"{found.workflow} · {found.status} · {found.id} · {ago(found.updated)}")
     print_table(("step", "status", "took", "saved", "why"), [_step_row(step) for step in steps])
 
 

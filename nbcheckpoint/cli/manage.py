@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from nbcheckpoint.cli.base import ago, command, confirm, find_run, main, print_json, print_table
+from nbcheckpoint.cli.base import ago, command, confirm, find_run, main, print_table, said_as_json, say
 from nbcheckpoint.errors import Error, NotFound
 from nbcheckpoint.model import Checkpoint, Run
 from nbcheckpoint.store import Store, open_store
@@ -21,10 +21,10 @@ def list_(run: str | None, limit: int, store: str | None, as_json: bool) -> None
     with open_store(store, create=False) as opened:
         found = _of_run(opened, find_run(opened, run)) if run else _all(opened)
     found = sorted(found, key=lambda checkpoint: checkpoint.created, reverse=True)[:limit]
-    if as_json:
-        print_json(found)
-    elif not found:
-        click.echo("No checkpoints. A cell that begins with %%checkpointed leaves one.")
+    if said_as_json(found, as_json):
+        return
+    if not found:
+        say("No checkpoints. A cell that begins with %%checkpointed leaves one.")
     else:
         print_table(("checkpoint", "step", "names", "saved", "size", "took"), [_row(item) for item in found])
 
@@ -94,10 +94,8 @@ def note(run: str, text: str, store: str | None, as_json: bool) -> None:
 
 
 def _tell(run: Run, what: str, as_json: bool) -> None:
-    if as_json:
-        print_json(run)
-    else:
-        click.echo(f"{run.workflow} {run.id} {what}")
+    if not said_as_json(run, as_json):
+        say(f"{run.workflow} {run.id} {what}")
 
 
 @main.command(epilog="Example: nbcheckpoint delete a9c1e2 --yes")
@@ -141,12 +139,11 @@ def joined(reports: list[Pruned]) -> Pruned:
 
 
 def _tell_deleted(report: Pruned, as_json: bool) -> None:
-    if as_json:
-        print_json(report)
+    if said_as_json(report, as_json):
         return
-    click.echo(summary(report))
+    say(summary(report))
     for sentence in report.notes:
-        click.echo(sentence)
+        say(sentence)
 
 
 def summary(report: Pruned) -> str:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from nbcheckpoint.cli.base import command, confirm, find_run, main, print_json, progress
+from nbcheckpoint.cli.base import command, confirm, find_checkpoint, find_run, main, progress, said_as_json, say
 from nbcheckpoint.cli.manage import count
 from nbcheckpoint.errors import NotFound, UsageError
-from nbcheckpoint.store import Store, open_store
+from nbcheckpoint.store import open_store
 from nbcheckpoint.store.archive import Moved
 from nbcheckpoint.units import say_size
 
@@ -21,24 +21,9 @@ from nbcheckpoint.units import say_size
 def diff(a: str, b: str, store: str | None, as_json: bool) -> None:
     """Show what differs between two checkpoints: names, inputs, code. A and B are ids or parts of them."""
     with open_store(store, create=False) as opened:
-        found = opened.diff(_find_checkpoint(opened, a), _find_checkpoint(opened, b))
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(str(found))
-
-
-def _find_checkpoint(store: Store, text: str) -> str:
-    """The checkpoint with this id, or the only one whose id contains the text."""
-    if text and store.backend.get(f"checkpoint/{text}") is not None:
-        return text
-    matches = [entry.key.partition("/")[2] for entry in store.backend.scan("checkpoint/")]
-    matches = [id for id in matches if text in id]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise UsageError(f"{text} could be any of {len(matches)} checkpoints", hint="give more of the id")
-    raise NotFound(f"no checkpoint {text}", hint="nbcheckpoint list shows what there is")
+        found = opened.diff(find_checkpoint(opened, a), find_checkpoint(opened, b))
+    if not said_as_json(found, as_json):
+        say(str(found))
 
 
 @main.command(epilog="Example: nbcheckpoint export a9c1e2 run.zip")
@@ -66,16 +51,15 @@ def import_(file: Path, trust: bool, store: str | None, as_json: bool) -> None:
         report = opened.import_(file, trust, progress=shown)
     _tell(report, f"imported run {report.run}", as_json)
     if not report.trusted and not as_json:
-        click.echo(f"It does not carry your signature. To let it be loaded: nbcheckpoint trust {report.run}")
+        say(f"It does not carry your signature. To let it be loaded: nbcheckpoint trust {report.run}")
 
 
 def _tell(report: Moved, what: str, as_json: bool) -> None:
-    if as_json:
-        print_json(report)
+    if said_as_json(report, as_json):
         return
-    click.echo(f"{what}: {count(report.records, 'record')}, {say_size(report.bytes)}")
+    say(f"{what}: {count(report.records, 'record')}, {say_size(report.bytes)}")
     for sentence in report.notes:
-        click.echo(sentence)
+        say(sentence)
 
 
 @main.command(epilog="Example: nbcheckpoint trust a9c1e2 --yes")
@@ -88,14 +72,12 @@ def trust(id: str, yes: bool, store: str | None, as_json: bool) -> None:
         try:
             found = find_run(opened, id).id
         except NotFound:
-            found = _find_checkpoint(opened, id)
+            found = find_checkpoint(opened, id)
         confirm(f"Loading {found} may run code its author put there. Trust it?", yes=yes)
         report = opened.trust(found)
-    if as_json:
-        print_json(report)
-    else:
+    if not said_as_json(report, as_json):
         names = f" ({', '.join(report.names)})" if report.names else ""
-        click.echo(f"trusted {count(len(report.checkpoints), 'checkpoint')}{names} of {found}")
+        say(f"trusted {count(len(report.checkpoints), 'checkpoint')}{names} of {found}")
 
 
 @main.command(epilog="Example: nbcheckpoint copy .nbcheckpoint /mnt/backup/nbcheckpoint")
@@ -108,9 +90,8 @@ def copy(places: tuple[str, ...], store: str | None, as_json: bool) -> None:
     source = places[0] if len(places) == 2 else store
     with open_store(source, create=False) as opened, progress("Copying", quiet=as_json) as shown:
         report = opened.copy_to(places[-1], progress=shown)
-    if as_json:
-        print_json(report)
+    if said_as_json(report, as_json):
         return
-    click.echo(f"copied {count(report.records, 'record')} and {say_size(report.bytes)} to {report.url}")
+    say(f"copied {count(report.records, 'record')} and {say_size(report.bytes)} to {report.url}")
     for sentence in report.notes:
-        click.echo(sentence)
+        say(sentence)

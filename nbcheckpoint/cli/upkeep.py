@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from nbcheckpoint import __version__, config
-from nbcheckpoint.cli.base import command, confirm, main, print_json, print_table, progress
+from nbcheckpoint.cli.base import command, confirm, main, print_table, progress, said_as_json, say
 from nbcheckpoint.cli.manage import count, summary
 from nbcheckpoint.codec.sign import Signer
 from nbcheckpoint.errors import StoreDamaged
@@ -63,15 +63,14 @@ def prune(
 
 
 def _tell_pruned(report: Pruned, as_json: bool) -> None:
-    if as_json:
-        print_json(report)
+    if said_as_json(report, as_json):
         return
     rows = [(kind, gone.id, gone.why) for kind in ("run", "checkpoint") for gone in getattr(report, f"{kind}s")]
     if rows:
         print_table(("", "id", "why"), rows)
-    click.echo(summary(report))
+    say(summary(report))
     for sentence in report.notes:
-        click.echo(sentence)
+        say(sentence)
 
 
 @main.command(epilog="Example: nbcheckpoint verify --repair")
@@ -90,9 +89,7 @@ def verify(repair: bool, store: str | None, as_json: bool) -> None:
         result = _verify(store, True, as_json)
     if salvaged:
         click.echo(salvaged, err=True)
-    if as_json:
-        print_json({**result.to_dict(), "clean": result.clean})
-    else:
+    if not said_as_json({**result.to_dict(), "clean": result.clean}, as_json):
         _tell_verified(result)
     sys.exit(0 if result.clean else 5)
 
@@ -113,11 +110,11 @@ def _tell_verified(result: Verified) -> None:
         print_table(("problem", "what", ""), rows)
     looked = f"{count(result.records, 'record')} and {count(result.chunks, 'chunk')} ({say_size(result.bytes)})"
     if result.clean:
-        click.echo(f"{looked}: all sound")
+        say(f"{looked}: all sound")
     else:
-        click.echo(f"{looked}: not all of it is sound. nbcheckpoint verify --repair sets the damaged parts aside")
+        say(f"{looked}: not all of it is sound. nbcheckpoint verify --repair sets the damaged parts aside")
     if result.orphans:
-        click.echo(f"{count(result.orphans, 'chunk')} no checkpoint uses; nbcheckpoint prune removes them")
+        say(f"{count(result.orphans, 'chunk')} no checkpoint uses; nbcheckpoint prune removes them")
 
 
 @main.command(epilog="Example: nbcheckpoint doctor")
@@ -127,12 +124,10 @@ def doctor(store: str | None, as_json: bool) -> None:
     with open_store(store, create=False) as opened:
         facts = {**_about_store(opened), **_about_key(), "versions": dict(_versions())}
         problems = list(_complaints(opened, facts))
-    if as_json:
-        print_json({**facts, "problems": problems})
-    else:
+    if not said_as_json({**facts, "problems": problems}, as_json):
         print_table(("", ""), [(name, _say(name, value)) for name, value in facts.items()])
         for sentence in problems or ["All is well."]:
-            click.echo(sentence)
+            say(sentence)
     sys.exit(5 if facts["damage"] else 0)
 
 

@@ -8,7 +8,11 @@ the page size, so that a backend can map them behind one another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
 
 from nbcheckpoint.digests import digest
 from nbcheckpoint.model import Blob
@@ -20,8 +24,15 @@ INLINE = 4096
 """Blobs up to this size travel inside their record: one commit instead of a file."""
 LISTED = 32
 """Up to this many chunk names are listed in the record itself."""
-PutChunk = Callable[[str, "bytes | memoryview"], int]
-Encrypt = Callable[["bytes | memoryview"], bytes]
+BATCH = 8
+"""Chunks named and put together: one look-up in the store for all of them."""
+AHEAD = 4
+"""Batches that are being named while another is written."""
+Piece = bytes | memoryview
+PutChunks = Callable[[Sequence[tuple[str, Piece]]], int]
+T = TypeVar("T")
+R = TypeVar("R")
+Encrypt = Callable[[Piece], bytes]
 
 
 def chunk_size(size: int) -> int:
@@ -36,7 +47,7 @@ class BlobWriter:
     """Turns buffers and streams into blobs, and counts what was newly written on the way."""
 
     def __init__(
-        self, put: PutChunk, names: Callable[[bytes | memoryview], str] = digest, *, encrypt: Encrypt | None = None
+        self, put: PutChunks, names: Callable[[Piece], str] = digest, *, encrypt: Encrypt | None = None
     ) -> None:
         self._put = put
         self._name = names
@@ -50,18 +61,45 @@ class BlobWriter:
         if size <= INLINE:
             return Blob(size=size, data=bytes(view))
         piece = chunk_size(size)
-        return self._finish(size, piece, [self._chunk(view[at : at + piece]) for at in range(0, size, piece)])
+        names: list[str] = []
+        for batch in self._named([view[at : at + piece] for at in range(0, size, piece)]):
+            self.written += self._put(batch)
+            names += [name for name, _ in batch]
+        return self._finish(size, piece, names)
+
+    def _named(self, pieces: Sequence[memoryview]) -> Iterator[list[tuple[str, Piece]]]:
+        """Batches of pieces with their names, in order."""
+        batches = [pieces[at : at + BATCH] for at in range(0, len(pieces), BATCH)]
+        if len(batches) <= AHEAD:
+            yield from map(self._name_all, batches)
+            return
+        # In threads, while the caller writes: hashing and writing both let go of the interpreter, and each takes about
+        # as long as the other.
+        with ThreadPoolExecutor(2, thread_name_prefix="nbcheckpoint-names") as threads:
+            ahead = deque(_start(threads, self._name_all, batch) for batch in batches[:AHEAD])
+            for batch in batches[AHEAD:]:
+                named = ahead.popleft()()
+                ahead.append(_start(threads, self._name_all, batch))
+                yield named
+            while ahead:
+                yield ahead.popleft()()
+
+    def _name_all(self, pieces: Sequence[memoryview]) -> list[tuple[str, Piece]]:
+        return [(self._name(data), data) for data in (self._sealed(piece) for piece in pieces)]
+
+    def _sealed(self, data: Piece) -> Piece:
+        return data if self._encrypt is None else self._encrypt(data)
 
     def stream(self) -> BlobStream:
         """A file to write to, for bytes that are made as they go (a pickle)."""
         return BlobStream(self)
 
-    def _chunk(self, data: bytes | memoryview) -> str:
-        return self._store(data if self._encrypt is None else self._encrypt(data))
+    def _chunk(self, data: Piece) -> str:
+        return self._store(self._sealed(data))
 
-    def _store(self, data: bytes | memoryview) -> str:
+    def _store(self, data: Piece) -> str:
         name = self._name(data)
-        self.written += self._put(name, data)
+        self.written += self._put([(name, data)])
         return name
 
     def _finish(self, size: int, piece: int, names: list[str]) -> Blob:
@@ -70,6 +108,14 @@ class BlobWriter:
             return Blob(size=size, chunks=tuple(names), chunk_size=piece, encrypted=encrypted)
         index = self._store(bytes.fromhex("".join(names)))
         return Blob(size=size, index=index, chunk_size=piece, encrypted=encrypted)
+
+
+def _start(pool: ThreadPoolExecutor, work: Callable[[T], R], given: T) -> Callable[[], R]:
+    """Begin it in the pool. Returns what waits for the result, or makes it: a pool takes no work at exit."""
+    try:
+        return pool.submit(work, given).result
+    except RuntimeError:  # the interpreter is ending, or there are no more threads
+        return partial(work, given)
 
 
 class BlobStream:

@@ -37,6 +37,7 @@ import cloudpickle
 
 from nbcheckpoint.codec.chunks import BlobWriter
 from nbcheckpoint.codec.preview import type_name
+from nbcheckpoint.errors import StoreError
 from nbcheckpoint.model import Blob, NotSaved
 
 OUT_OF_BAND = 1 << 16
@@ -77,7 +78,8 @@ def encode(
     definitions: Definitions = "reference",
     references: Mapping[int, Reference] | None = None,
 ) -> Encoded:
-    """Write the values through `writer`. Never raises for a value: those it cannot write are in `failed`.
+    """Write the values through `writer`. Never raises for a value: those it cannot write are in `failed`. What the
+    store behind `writer` raises is raised.
 
     `references` maps the id of a live object to where it is saved already. The values themselves are written in
     full even if they are in it: a reference is for what is found inside of them.
@@ -88,6 +90,8 @@ def encode(
         try:
             written = _dump(good, writer, definitions, references or {})
             return written._replace(names=tuple(good), failed=tuple(failed))
+        except StoreError:
+            raise  # a full disk is no fault of any value
         except Exception as error:  # whatever a user's __reduce__ may raise
             bad = _find_bad(good, definitions)
             if not bad:

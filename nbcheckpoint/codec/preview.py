@@ -2,19 +2,26 @@
 
 Looking must be harmless: user classes have `__repr__`s that raise, take minutes, print a gigabyte or
 change the object. So only types known to be quick are asked for their repr; everything else is described
-by its type and size.
+by its type and size. And what is called a secret is not shown at all.
 """
 
 from __future__ import annotations
 
 import reprlib
 import sys
+from itertools import islice
 from typing import Any
+
+from nbcheckpoint.redact import HIDDEN, is_secret, redact
 
 MAX_TEXT = 200
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS = (list, tuple, dict, set, frozenset)
+
+
+class _Hidden:
+    """Stands for a secret inside of something that is shown."""
 
 
 class _Short(reprlib.Repr):
@@ -29,7 +36,12 @@ class _Short(reprlib.Repr):
     def repr1(self, x: Any, level: int) -> str:
         if type(x) in _PLAIN or type(x) in _CONTAINERS:
             return super().repr1(x, level)
-        return f"<{type_name(x)}>"
+        return HIDDEN if x is _Hidden else f"<{type_name(x)}>"
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        some = islice(x.items(), self.maxdict + 1)  # one more than is shown, so that it ends with dots
+        shown = {key: _Hidden if type(key) is str and is_secret(key) else value for key, value in some}
+        return super().repr_dict(shown, level)
 
     def repr_int(self, x: int, level: int) -> str:
         # Python refuses to print integers of thousands of digits, and takes its time before that.
@@ -56,10 +68,12 @@ def shape_of(value: object) -> str:
     return ""
 
 
-def preview(value: object) -> str:
-    """At most MAX_TEXT characters of what it is. Never raises."""
+def preview(value: object, name: str = "") -> str:
+    """At most MAX_TEXT characters of what it is, unless its name says that it is a secret. Never raises."""
+    if is_secret(name):
+        return HIDDEN
     try:
-        return _preview(value)[:MAX_TEXT]
+        return redact(_preview(value))[:MAX_TEXT]
     except Exception:  # a subclass with a hostile attribute: its type name is the preview
         return f"<{type_name(value)}>"
 

@@ -31,11 +31,12 @@ class Signer:
             raise ValueError(f"a signing key has {KEY_BYTES} bytes, not {len(key)}")
         self._key = key
         self.key_id = blake3(key, derive_key_context="nbcheckpoint 2026 key id").hexdigest()[:8]
+        self._signed = f"{self.key_id}:".encode()
 
-    def _tag(self, place: str, body: bytes) -> str:
+    def _tail(self, place: str, body: bytes) -> bytes:
         # The length in front keeps (place, body) pairs apart: no two pairs give the same input.
         where = place.encode()
-        return blake3(len(where).to_bytes(4, "big") + where + body, key=self._key).hexdigest()
+        return self._signed + blake3(len(where).to_bytes(4, "big") + where + body, key=self._key).hexdigest().encode()
 
     def digest(self, text: str) -> str:
         """The identity of a text that must not be guessed from it."""
@@ -43,12 +44,11 @@ class Signer:
 
     def seal(self, place: str, body: bytes) -> bytes:
         """The body with its tag, to be stored under the key `place`."""
-        return body + f"\n{self.key_id}:{self._tag(place, body)}".encode()
+        return body + b"\n" + self._tail(place, body)
 
     def open(self, place: str, sealed: bytes) -> Opened:
         """The body, and whether it is ours and in its place. Never raises: a bad tag is an answer."""
         body, newline, tail = sealed.rpartition(b"\n")
         if not newline:
             return Opened(sealed, False)
-        expected = f"{self.key_id}:{self._tag(place, body)}".encode()
-        return Opened(body, hmac.compare_digest(tail, expected))
+        return Opened(body, hmac.compare_digest(tail, self._tail(place, body)))

@@ -15,17 +15,19 @@ import builtins
 import os
 import re
 import secrets
+import time
 import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from blake3 import blake3
+from msgspec.structs import replace
 
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng
 from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, is_user_code, is_user_module, names_in
 from nbcheckpoint.fingerprint.files import unchanged
-from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, reach, reads_of
+from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, likely_seconds, reach, reads_of
 from nbcheckpoint.model import Checkpoint, Input, Reason
 from nbcheckpoint.store import Store, definition_digest
 
@@ -55,6 +57,20 @@ class Identity(NamedTuple):
     unidentified: tuple[str, ...]
     """Sentences about inputs that could not be identified: with any of these the step just runs."""
     digest: str
+    tokens: frozenset[str] = frozenset()
+    """Labels of inputs whose digests mean something in this process only, until `firm`."""
+    unnamed: frozenset[str] = frozenset()
+    """What is instead of names in those digests."""
+    held: tuple[Any, ...] = ()
+    """What those digests need to stay comparable."""
+    unaffordable: bool = False
+    """There was no time to look at all inputs."""
+
+
+def code_key(tree: ast.Module, own_text: str | None = None, salt: str = "") -> str:
+    """The identity of a step's own code. `own_text` stands for it instead of its tree."""
+    body = digest_tree(tree) if own_text is None else blake3(own_text.encode()).hexdigest()
+    return blake3(f"{body} {salt}".encode()).hexdigest()
 
 
 def identify(
@@ -62,48 +78,78 @@ def identify(
     code: types.CodeType,
     namespace: dict[str, Any],
     *,
-    own_text: str | None = None,
-    salt: str = "",
+    key: str,
     ignore: Collection[str] = (),
     depends: Collection[str] = (),
-    builtin: Collection[str] = (),
+    granted: Callable[[str], bool],
     private: Callable[[str], str],
     aliases: Callable[[set[str]], set[str]],
+    provisional: bool = False,
+    deadline: float | None = None,
 ) -> Identity:
     """Code and inputs of a step about to run in `namespace`.
 
-    `own_text` stands for the code instead of its tree. `builtin` names are taken for granted. `private` gives the
-    identity of something secret. `aliases` names the other variables that share objects with some: a step that
-    changes an object changes them too.
+    `key` is its `code_key`. `granted` names are nobody's input. `private` gives the identity of something secret.
+    `aliases` names the other variables that share objects with some: a step that changes an object changes them too.
+    For `provisional` and `deadline` see `Digester`.
     """
     names = names_in(code)
-    direct = (free_names(tree.body) | set(depends) | _words(names.strings, namespace)) - set(builtin)
+    said = free_names(tree.body) | set(depends) | _words(names.strings, namespace)
+    direct = {name for name in said if not granted(name)}
     values = reach(reads_of(code, namespace, direct))
     mentions = _together([names, *(names_in(found) for v in values.values() for found, _, _ in code_of(v))])
-    more = _words(mentions.strings, namespace) - set(builtin) - values.keys()
+    more = {name for name in _words(mentions.strings, namespace) - values.keys() if not granted(name)}
     values = reach([*values.items(), *reads_of(code, namespace, more)])
+    if deadline is not None and time.thread_time() + sum(map(likely_seconds, values.values())) > deadline:
+        return Identity(key, (), {}, values, {}, mentions, (), secrets.token_hex(32), unaffordable=True)
     values |= {name: namespace[name] for name in aliases({label for label in values if label in namespace})}
-    digester = Digester()
-    looked, unidentified = _look(digester, values, ignore)
+    digester = Digester(provisional=provisional, deadline=deadline)
+    looked, unidentified, tokens = _look(digester, values, ignore)
     inputs = tuple(item for item in looked if item.name not in ignore) + tuple(_surroundings(mentions, values, private))
-    body = digest_tree(tree) if own_text is None else blake3(own_text.encode()).hexdigest()
-    joined = "\n".join(f"{item.name}={item.digest}" for item in inputs)
     return Identity(
-        code=blake3(f"{body} {salt}".encode()).hexdigest(),
+        code=key,
         inputs=inputs,
         before={item.name: item.digest for item in looked},
         values=values,
         code_inside=digester.code_inside(),
         mentions=mentions,
         unidentified=unidentified,
-        digest=secrets.token_hex(32) if unidentified else blake3(joined.encode()).hexdigest(),
+        digest=secrets.token_hex(32) if unidentified or tokens else _digest_inputs(inputs),
+        tokens=tokens,
+        unnamed=frozenset(digester.tokens),
+        held=tuple(digester.held),
+        unaffordable=deadline is not None and time.thread_time() > deadline,
     )
+
+
+def _digest_inputs(inputs: Sequence[Input]) -> str:
+    joined = "\n".join(f"{item.name}={item.digest}" for item in inputs)
+    return blake3(joined.encode()).hexdigest()
+
+
+def firm(identity: Identity, changed: Collection[str]) -> tuple[Identity, str]:
+    """With digests that mean the same everywhere, taken now, after the step; or why that is too late.
+
+    `changed` are the inputs that are not what they were: of those only what was known before counts.
+    """
+    if not identity.tokens:
+        return identity, ""
+    late = sorted(identity.tokens & set(changed))
+    if late:
+        return identity, f"{late[0]} was too large to be identified before it was changed; next time it will be"
+    looked, _, _ = _look(Digester(), identity.values, ())
+    now = {item.name: item.digest for item in looked}
+    inputs = tuple(
+        replace(item, digest=now[item.name]) if item.name in now and item.name not in changed else item
+        for item in identity.inputs
+    )
+    return identity._replace(inputs=inputs, digest=_digest_inputs(inputs)), ""
 
 
 def look_again(identity: Identity) -> tuple[tuple[Input, ...], bool]:
     """The inputs as they are now, and whether code inside of them is what it was."""
-    digester = Digester()
-    looked, _ = _look(digester, identity.values, ())
+    digester = Digester(provisional=bool(identity.tokens), unnamed=identity.unnamed)
+    looked, _, _ = _look(digester, identity.values, ())
     now = digester.code_inside()
     same = all(now.get(key, found) == found for key, found in identity.code_inside.items())
     return looked, same
@@ -111,20 +157,24 @@ def look_again(identity: Identity) -> tuple[tuple[Input, ...], bool]:
 
 def _look(
     digester: Digester, values: dict[str, Any], ignore: Collection[str]
-) -> tuple[tuple[Input, ...], tuple[str, ...]]:
-    """Every value's identity as it is now. In the order of labels, because what they share counts."""
-    inputs, unidentified = [], []
+) -> tuple[tuple[Input, ...], tuple[str, ...], frozenset[str]]:
+    """Every value's identity as it is now, what has none, and what has a token. In the order of labels, because what
+    they share counts."""
+    inputs, unidentified, tokens = [], [], set()
     for label, value in sorted(values.items()):
+        before = len(digester.tokens)
         try:
             found = digester.digest(label, value)
         except Unidentified as problem:
             found = ""
             if label not in ignore:
                 unidentified.append(f"input {problem.label} cannot be identified ({problem.why})")
+        if len(digester.tokens) > before:
+            tokens.add(label)
         kind = "function" if isinstance(value, types.FunctionType) else type_name(value)
         kind = "type" if isinstance(value, type) else kind
-        inputs.append(Input(name=label, digest=found, type=kind, preview=shape_of(value) or preview(value)))
-    return tuple(inputs), tuple(unidentified)
+        inputs.append(Input(name=label, digest=found, type=kind, preview=shape_of(value) or preview(value, label)))
+    return tuple(inputs), tuple(unidentified), frozenset(tokens)
 
 
 def _together(names: Sequence[Names]) -> Names:
@@ -183,6 +233,8 @@ def never_saved(identity: Identity, namespace: dict[str, Any], own: Names, histo
 class Match(NamedTuple):
     checkpoint: Checkpoint | None
     reason: Reason
+    progress: Checkpoint | None = None
+    """How far the same step, a loop, had come when it was cut short."""
 
 
 def match(store: Store, identity: Identity, *, expired_before: str = "") -> Match:
@@ -190,10 +242,16 @@ def match(store: Store, identity: Identity, *, expired_before: str = "") -> Matc
     if identity.unidentified:
         return Match(None, explain.simple("unidentified", "; ".join(identity.unidentified)))
     reason: Reason | None = None
+    progress: Checkpoint | None = None
     for candidate in store.find(identity.code, identity.digest):
-        reason = _obstacle(candidate, expired_before)
-        if reason is None:
+        why = _obstacle(candidate, expired_before)
+        if why is None and candidate.progress is None:
             return Match(candidate, explain.restored(candidate))
+        if why is None:
+            progress = progress or candidate
+        reason = reason or why
+    if progress is not None:
+        return Match(None, explain.simple("interrupted", ""), progress)
     return Match(None, reason or _nearest(store.find(identity.code, limit=1), identity.inputs))
 
 
@@ -205,7 +263,7 @@ def _nearest(earlier: Sequence[Checkpoint], inputs: Sequence[Input]) -> Reason:
 
 def _obstacle(candidate: Checkpoint, expired_before: str) -> Reason | None:
     """What, besides code and inputs, keeps this checkpoint from being used."""
-    lost = [item.name for item in candidate.not_saved if ":" not in item.name]
+    lost = [item.name for item in candidate.not_saved if ":" not in item.name or candidate.progress is not None]
     if lost:
         names = ", ".join(lost)
         return explain.simple("unsaveable", f"{names} could not be saved", names=names)

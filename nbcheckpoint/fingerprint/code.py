@@ -108,6 +108,7 @@ _READS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL", 
 _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})
 
 
+@lru_cache(maxsize=4096)
 def names_in(code: types.CodeType) -> Names:
     """The names a code object and all code inside it mention."""
     reads: set[str] = set()
@@ -160,7 +161,7 @@ def _free(body: list[ast.stmt], bound: set[str]) -> set[str]:
             bound |= then & other
         elif isinstance(node, (ast.For, ast.AsyncFor)):
             free |= (_mentioned(node.iter) | _mentioned_by_target(node.target)) - bound
-            inside = bound | _bound_by_target(node.target)
+            inside = bound | bound_by_target(node.target)
             free |= _free(node.body, inside) | _free(node.orelse, set(bound))
         elif isinstance(node, ast.While):
             free |= _mentioned(node.test) - bound
@@ -171,7 +172,7 @@ def _free(body: list[ast.stmt], bound: set[str]) -> set[str]:
                 free |= _mentioned(item.context_expr) - inside
                 if item.optional_vars is not None:
                     free |= _mentioned_by_target(item.optional_vars) - inside
-                    inside |= _bound_by_target(item.optional_vars)
+                    inside |= bound_by_target(item.optional_vars)
             free |= _free(node.body, inside)  # may be left half-way by an exception that is swallowed
         elif isinstance(node, _TRIES):
             free |= _free(node.body, set(bound)) | _free(node.orelse, set(bound))
@@ -194,9 +195,9 @@ _TRIES: Any = (ast.Try, ast.TryStar) if hasattr(ast, "TryStar") else (ast.Try,)
 def certainly_bound(node: ast.stmt) -> set[str]:
     """What a simple statement binds whatever happens: not a walrus behind an `and`, not a `global` in a function."""
     if isinstance(node, ast.Assign):
-        return set().union(*map(_bound_by_target, node.targets))
+        return set().union(*map(bound_by_target, node.targets))
     if isinstance(node, ast.AugAssign) or (isinstance(node, ast.AnnAssign) and node.value is not None):
-        return _bound_by_target(node.target)
+        return bound_by_target(node.target)
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -204,8 +205,15 @@ def certainly_bound(node: ast.stmt) -> set[str]:
     return set()
 
 
+def names_in_tree(node: ast.stmt) -> Names:
+    """The names a statement and all code inside it mention."""
+    return names_in(_compiled(node))
+
+
 def _compiled(node: ast.stmt) -> types.CodeType:
-    module = ast.Module(body=[node], type_ignores=[])
+    # In a loop, because it may be a `break` or a `continue` taken out of one.
+    loop = ast.copy_location(ast.While(test=ast.copy_location(ast.Constant(True), node), body=[node], orelse=[]), node)
+    module = ast.Module(body=[loop], type_ignores=[])
     code: types.CodeType = compile(module, "<names>", "exec", flags=_FLAGS, dont_inherit=True)
     return code
 
@@ -219,7 +227,8 @@ def _mentioned_by_target(target: ast.expr) -> set[str]:
     return {node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
-def _bound_by_target(target: ast.expr) -> set[str]:
+def bound_by_target(target: ast.expr) -> set[str]:
+    """Names that assigning to it binds."""
     return {node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 

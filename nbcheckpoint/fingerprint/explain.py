@@ -1,7 +1,7 @@
 """Why a step is restored or computed: pure, from what was recorded and what is there now.
 
 Codes: `restored`; and computed because of `first`, `code`, `input`, `unidentified`, `file`, `random`, `shared`,
-`damaged`, `expired`, `forced`, `unsaveable`, `fault`.
+`damaged`, `expired`, `forced`, `unsaveable`, `interrupted`, `fault`.
 """
 
 from __future__ import annotations

@@ -37,15 +37,21 @@ class FileWatch:
         """Path -> (size, mtime, ctime) at the first opening, None if it was not there."""
         self._mentioned: dict[str, tuple[int, int, int] | None] = {}
         self._written: set[str] = set()
-        self._ignore = (*_installed(), *_SYSTEM, *(os.path.abspath(path) + os.sep for path in ignore))
+        self._read_back: set[str] = set()
+        """Written, and read after that."""
+        self._earlier: dict[str, FileSeen] = {}
+        self._folders = {os.path.abspath(path) for path in ignore}
+        self._ignore = (*_installed(), *_SYSTEM, *(path + os.sep for path in self._folders))
 
     def note(self, path: str, *, reads: bool, writes: bool) -> None:
         """One opening. Called from inside `open`: must be quick and must not raise."""
         path = os.path.abspath(path)
-        if path.startswith(self._ignore) or path.endswith(_BUILT):
+        if path.startswith(self._ignore) or path.endswith(_BUILT) or path in self._folders:
             return
         if reads and path not in self._written:
             self._read.setdefault(path, _stat(path))
+        elif reads:
+            self._read_back.add(path)
         if writes:
             self._written.add(path)
 
@@ -59,16 +65,27 @@ class FileWatch:
             if (missing or os.path.isfile(path)) and not path.startswith(self._ignore):
                 self._mentioned.setdefault(path, _stat(path))
 
-    def seen(self) -> tuple[FileSeen, ...]:
-        """Everything noted, as it is now."""
-        before = {**{p: s for p, s in self._mentioned.items() if p not in self._written}, **self._read}
-        found = (self._seen(path, before) for path in sorted(before.keys() | self._written))
-        return tuple(file for file in found if file is not None)
+    def adopt(self, files: Iterable[FileSeen]) -> None:
+        """What the same step had seen when it was cut short, in another process."""
+        self._earlier.update((file.path, file) for file in files)
 
-    def _seen(self, path: str, before: dict[str, tuple[int, int, int] | None]) -> FileSeen | None:
+    def seen(self, *, unfinished: bool = False) -> tuple[FileSeen, ...]:
+        """Everything noted, as it is now.
+
+        A step that is `unfinished` will write again what it has only ever written from scratch: such files do not
+        matter for going on with it. What it has appended to must be as it is now.
+        """
+        before = {**{p: s for p, s in self._mentioned.items() if p not in self._written}, **self._read}
+        skipped = self._written - self._read.keys() - self._read_back if unfinished else set()
+        names = sorted((before.keys() | self._written) - skipped)
+        found = {path: self._seen(path, before, unfinished=unfinished) for path in names}
+        found = {**{path: file for path, file in self._earlier.items() if path not in skipped}, **found}
+        return tuple(file for file in found.values() if file is not None)
+
+    def _seen(self, path: str, before: dict[str, tuple[int, int, int] | None], *, unfinished: bool) -> FileSeen | None:
         written = path in self._written
         now = look(path, written=written)
-        if path not in before:
+        if path not in before or (written and unfinished):
             return now  # None: written and removed again, a temporary file
         if before[path] is None and not written:
             return FileSeen(path=path, digest=MISSING) if now is None else FileSeen(path=path)

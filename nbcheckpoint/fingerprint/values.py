@@ -13,12 +13,19 @@ all inputs of a step, and a second meeting writes the number. That also ends cyc
 that share memory.
 
 A digest is never sampled and never approximate. What cannot be walked raises Unidentified.
+
+Naming a gigabyte takes a third of a second, recognising it within this process a tenth of that. Before a statement
+nothing is known about, only the latter is affordable: a *provisional* digest has a token of this process in place of
+the name of each large buffer. If the statement turns out to be slow and has left the value alone, there is time
+to name it then. An array of strings has such a token too: that of its pointers. As long as the strings are held no
+other string can be where one of them is, so the same pointers mean the same strings.
 """
 
 from __future__ import annotations
 
 import pickle
 import sys
+import time
 import types
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
@@ -55,6 +62,43 @@ class Unidentified(Exception):
         super().__init__(f"{label}: {why}")
         self.label = label
         self.why = why
+
+
+class Unaffordable(Unidentified):
+    """There was no time to walk it."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(label, "it is too large to be looked at before every statement")
+
+
+SOME_POINTERS = 1 << 16
+_UNCHANGING = frozenset({str, bytes, int, float, complex, bool, type(None)})
+LARGE = 1 << 20
+"""Buffers from here on get a token in a provisional digest."""
+_TOKEN_RATE = 8e9
+"""Bytes per second that can be recognised, at the least."""
+_OBJECT_SECONDS = 1e-7
+"""What walking one object takes, at the least."""
+_MUTABLE_SECONDS = 1e-6
+"""One that can change takes longer: it is remembered."""
+_POINTER_SECONDS = 2e-8
+"""The same for one string of an array of strings."""
+
+
+def likely_seconds(value: Any, depth: int = 3) -> float:
+    """What looking at a value will take, told by its size and the first of its parts; rather less than more."""
+    if type(value) in (list, tuple, dict, set, frozenset) and value:
+        first = next(iter(value.values() if type(value) is dict else value))
+        inside = likely_seconds(first, depth - 1) if depth else 0.0
+        return len(value) * (_OBJECT_SECONDS + inside + _MUTABLE_SECONDS * (type(first) in (list, dict, set)))
+    if _is_array(value) or type(value).__module__.partition(".")[0] == "pandas":
+        dtypes: Any = getattr(value, "dtypes", None)
+        kinds = dtypes.tolist() if hasattr(dtypes, "tolist") else [getattr(value, "dtype", None)]
+        objects = sum(getattr(kind, "kind", "") == "O" for kind in kinds)
+        known = value.nbytes if _is_array(value) else 0
+        rows = getattr(value, "size", 0) // max(1, len(kinds))
+        return float(rows * objects * _POINTER_SECONDS + known / _TOKEN_RATE)
+    return 0.0
 
 
 def reads_of(
@@ -128,14 +172,38 @@ def is_mutable(kind: type) -> bool:
 class Digester:
     """Digests the inputs of one step. One instance per step, because sharing between inputs counts."""
 
-    def __init__(self, *, alone: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        alone: Any = None,
+        provisional: bool = False,
+        unnamed: Collection[str] = (),
+        deadline: float | None = None,
+    ) -> None:
+        """After `deadline` (of `time.thread_time`) everything is Unaffordable.
+
+        `unnamed` are the tokens of an earlier look: what had a token then has it again, so that the two compare.
+        """
         self.alone = alone
         """The one frame this digester is for, if it is for one."""
+        self.provisional = provisional
+        self.deadline = deadline
+        self.tokens: list[str] = []
+        """Of the buffers that have no name so far."""
+        self.held: list[Any] = []
+        """What must not be freed as long as tokens are to be compared."""
+        self.unnamed = set(unnamed)
         self.seen: dict[int, tuple[str, int, Any]] = {}
         """id -> label, number, and the object itself: as long as it is held, its id is not given to another."""
         self._roots: dict[int, tuple[str, int, int, Any]] = {}
         self._deep: dict[int, tuple[str, Any]] = {}
         self._busy: set[int] = set()
+
+    def inner(self, *, alone: Any = None) -> Digester:
+        """One for a part that is looked at by itself."""
+        made = Digester(alone=alone, provisional=self.provisional, deadline=self.deadline)
+        made.tokens, made.unnamed, made.held = self.tokens, self.unnamed, self.held
+        return made
 
     def digest(self, label: str, value: Any) -> str:
         """The identity of one input. A function or class by its own code only: `reach` lists what it reads."""
@@ -249,15 +317,30 @@ class _DigestPickler(pickle.Pickler):
         self._hasher = hasher
         self._digester = digester
         self._label = label
+        self._deadline = digester.deadline
+        self._met = 0
 
     def _take(self, buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
-        self._hasher.update(f"<{raw.nbytes} {_named(raw)}>".encode())
+        if self._deadline is not None and time.thread_time() + raw.nbytes / _TOKEN_RATE > self._deadline:
+            raise Unaffordable(self._label)
+        if self._digester.provisional and raw.nbytes >= LARGE:
+            token, known = _named.token(raw)
+            name = token if known is None or token in self._digester.unnamed else known
+            if name is token:
+                self._digester.tokens.append(token)
+        else:
+            name = _named(raw)
+        self._hasher.update(f"<{raw.nbytes} {name}>".encode())
         return False
 
     def persistent_id(self, obj: Any) -> Any:
         """Called for every object there is: everything common must leave early."""
         kind = type(obj)
+        if self._deadline is not None:
+            self._met += 1
+            if self._met & 255 == 0 and time.thread_time() > self._deadline:
+                raise Unaffordable(self._label)
         if kind in _ATOMS:
             return None
         if kind is set or kind is frozenset:
@@ -288,13 +371,26 @@ class _DigestPickler(pickle.Pickler):
             return ("again", *met)
         if obj is not self._digester.alone and _is_copy_on_write(obj):
             # pandas shares memory between frames that behave as if they did not: look at each by itself.
-            return ("frame", Digester(alone=obj).data(self._label, obj))
+            return ("frame", self._digester.inner(alone=obj).data(self._label, obj))
         if _is_array(obj):
             shared = self._digester.meet_memory(self._label, obj)
             if shared is not None:
-                kind, content = type(obj).__qualname__, Digester().data(self._label, obj.copy())
+                kind, content = type(obj).__qualname__, self._digester.inner().data(self._label, obj.copy())
                 return ("view", *shared, kind, repr(obj.dtype.descr), obj.shape, obj.strides, content)
+            if self._digester.provisional and obj.dtype.kind == "O" and obj.nbytes >= SOME_POINTERS:
+                return self._pointers(obj)
         return None
+
+    def _pointers(self, array: Any) -> Any:
+        """A token for an array of strings and the like, if that is what it is."""
+        items = array.ravel(order="K")  # a view of its memory, or a copy if it is not in one piece
+        if not _UNCHANGING.issuperset(map(type, items.tolist())):
+            return None
+        held = items.copy()
+        token, _ = _named.token(_pointers_of(held))
+        self._digester.held.append(held)
+        self._digester.tokens.append(token)
+        return ("pointers", type(array).__qualname__, array.shape, array.strides, token)
 
     def _sorted(self, obj: Any) -> Any:
         if type(obj) is set:
@@ -321,6 +417,13 @@ class _Hashing:
 def _is_array(obj: Any) -> bool:
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(obj, numpy.ndarray)
+
+
+def _pointers_of(array: Any) -> memoryview:
+    """The memory of an array of objects, which NumPy shows to nobody by itself."""
+    import ctypes
+
+    return memoryview((ctypes.c_char * array.nbytes).from_address(array.ctypes.data)).cast("B")
 
 
 def _is_copy_on_write(obj: Any) -> bool:

@@ -5,13 +5,15 @@ tells everyone that the cell is done. The transformer returns the cell woven wit
 
     enter(n)         the n-th statement is about to run. Identify it, look for a checkpoint. Found: bind its values,
                      replay its outputs, and say "do not run". Not found: start watching, and say "run".
+    starts, items, rest, turn    a loop is about to begin, or is between two iterations (`loops.py`).
     leave(n)         it has run, without an exception.
-    settle()         what it shows has been shown: save what it left.
+    settle()         what it shows has been shown: save what it left (`leaves.py`).
 
     post_run_cell    the cell is over: one line says what happened to its statements.
 
 A statement that took long is durable before the next one starts. Quick ones are committed together, at the latest
-when the cell ends. A statement that raised is never saved.
+when the cell ends; in automatic mode they are not saved at all, and hardly looked at (`pace.py`). A statement that
+raised is never saved; how far its loop had come is.
 
 The user's cell comes first. Any fault of ours means that it runs untouched and that one line says so.
 """
@@ -20,104 +22,90 @@ from __future__ import annotations
 
 import argparse
 import ast
-import asyncio
 import builtins
 import glob
-import os
+import itertools
 import sys
-import threading
 import time
 import types
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import PurePath
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec.structs import replace
 
-from nbcheckpoint.engine.identity import LOOKS_FOR_FILES, Identity, Match, identify, look_again, match, never_saved
-from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, UsageError
+from nbcheckpoint import config
+from nbcheckpoint.engine.identity import (
+    LOOKS_FOR_FILES,
+    Identity,
+    Match,
+    code_key,
+    identify,
+    match,
+    never_saved,
+)
+from nbcheckpoint.engine.pace import Pace
+from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, StoreError, UsageError
 from nbcheckpoint.fingerprint import explain, files, rng
-from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, is_user_code, names_in
-from nbcheckpoint.fingerprint.values import Digester, Unidentified
-from nbcheckpoint.model import Checkpoint, Input, Reason, Step, StepStatus
-from nbcheckpoint.notebook import line, namespace, options, weave
+from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, names_in
+from nbcheckpoint.model import Checkpoint, Reason, Step, StepStatus
+from nbcheckpoint.notebook import leaves, line, namespace, options, weave
+from nbcheckpoint.notebook.cell import (
+    Cell,
+    hint,
+    lines_of,
+    note_interrupts,
+    own_text,
+    paths_in,
+    quick_size,
+    salt,
+    title,
+)
+from nbcheckpoint.notebook.leaves import RESULT, Running
+from nbcheckpoint.notebook.looping import LoopHooks
+from nbcheckpoint.notebook.loops import Loops
 from nbcheckpoint.notebook.outputs import Recorder, replay
 from nbcheckpoint.notebook.session import Session
+from nbcheckpoint.redact import is_secret, redact
+from nbcheckpoint.units import say_duration, say_size
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-_NOT_DATA = (type, types.FunctionType, types.ModuleType, types.MethodType, types.BuiltinFunctionType)
-_IPYTHONS_BUILTINS = frozenset({"_", "input", "getpass", "exit", "quit", "get_ipython", "display", "dreload"})
-"""It puts these in and takes them out around every cell."""
-RESULT = "result:"
-"""Under this the value of a cell's last expression is kept. No variable can be called that."""
 ALIAS_WALK = 20_000
 """Objects looked at to find other names of what a statement reads: about 20 ms."""
+QUICK_WALK = 1000
+"""The same before a statement that is likely to be quick."""
 QUICK_SECONDS = 0.5
 """Work that is done again sooner than the disk syncs, all in all, may wait for the end of the cell."""
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+"""Seconds between the attempts of a statement that fails."""
+LOOK_SHARE = 0.5
+"""Of the time a statement took before, so much may be spent on finding out whether it has to run."""
 
 
-@dataclass
-class Running:
-    """A statement that is running and is to be saved."""
-
-    number: int
-    source: str
-    own: Names
-    identity: Identity
-    reason: Reason
-    problem: str
-    certain: set[str]
-    before: dict[str, Any]
-    modules_before: dict[str, dict[str, Any]]
-    rng_before: dict[str, Any]
-    surroundings: tuple[Any, ...]
-    watch: files.FileWatch
-    recorder: Recorder
-    started: float = field(default_factory=time.perf_counter)
-    seconds: float | None = None
-    """Set when it has run without an exception."""
-    surroundings_after: tuple[Any, ...] = ()
-    result: Any = None
-
-
-@dataclass
-class Cell:
-    """A cell IPython is running, ours or not. They nest: `%run` and `run_cell` run cells inside of cells."""
-
-    info: Any
-    chosen: argparse.Namespace | None = None
-    """Its options, if it is ours."""
-    step: Step | None = None
-    statements: tuple[ast.stmt, ...] = ()
-    running: Running | None = None
-    done: list[line.Done] = field(default_factory=list)
-    waiting_seconds: float = 0.0
-    """Work in statements whose checkpoints are not committed yet."""
-    note: str = ""
-    started: float = field(default_factory=time.perf_counter)
-
-    @property
-    def id(self) -> str:
-        """The front end's id of it."""
-        return getattr(self.info, "cell_id", "") or ""
-
-    @property
-    def raw(self) -> str:
-        return getattr(self.info, "raw_cell", "") or ""
-
-
-class CellCheckpointer(ast.NodeTransformer):
+class CellCheckpointer(LoopHooks, ast.NodeTransformer):
     """The AST transformer, the hooks in the woven cell, and the end of it, for one shell."""
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.session = Session(shell.user_ns)
+        self.pace = Pace()
+        self.automatic = False
+        """Are cells saved that say nothing about it?"""
         self._cells: list[Cell] = []
+        self._slow: dict[str, float] = {}
+        """Key -> seconds of statements that turned out to be slow when nobody had looked at their inputs."""
+        self._cut: dict[str, tuple[str, str]] = {}
+        """Key of a statement whose loop was cut short in this kernel -> its progress, and the inputs it left behind."""
+        self._named: dict[str, tuple[str, str]] = {}
+        """Name -> id and text of the cell that has it."""
+        self.notes: deque[str] = deque(maxlen=5)
+        """What was last said about cells that could not be checkpointed or saved."""
 
     @property
-    def _cell(self) -> Cell:
-        return self._cells[-1]
+    def step_now(self) -> Step | None:
+        """The step of the cell that is running, if it is ours."""
+        return self._cell.step if self._cells else None
 
     # What IPython calls
 
@@ -127,19 +115,16 @@ class CellCheckpointer(ast.NodeTransformer):
     def visit(self, tree: Any) -> Any:
         """Never raises: a transformer that does is thrown out, and its cell does not run."""
         text = options.read_marker(tree) if isinstance(tree, ast.Module) else None
-        if text is None:
+        if text is None and not (self.automatic and isinstance(tree, ast.Module)):
             return tree
-        rest = ast.Module(body=tree.body[1:], type_ignores=[])
-        if not self._cells:
-            return rest  # a silent request of the front end's: not a cell
-        try:
-            return self._weave(rest, options.parse(text))
-        except UsageError as error:
-            self._cell.note = f"{error} · {error.hint}. The cell ran without a checkpoint."
-        except Error as error:
-            self._cell.note = f"not checkpointed: {error}{_hint(error)}"
-        except Exception as error:
-            self._cell.note = f"not checkpointed, a fault of nbcheckpoint: {type(error).__name__}: {error}"
+        rest = ast.Module(body=tree.body[1:], type_ignores=[]) if text is not None else tree
+        if not self._cells or self._cell.chosen is not None:
+            return rest  # a silent request of the front end's: not a cell; or code inside of one, as of %time
+        if text is None and (not rest.body or weave.is_timed_cell(rest)):
+            return rest  # what it times is shown to us next
+        cell = self._cell
+        with self._telling(cell, "not checkpointed"):
+            return self._weave(cell, rest, options.parse(text) if text is not None else options.automatic())
         return rest
 
     def post_run_cell(self, result: Any) -> None:
@@ -147,16 +132,25 @@ class CellCheckpointer(ast.NodeTransformer):
             return
         cell = self._cell
         try:
-            if cell.chosen is not None:
-                self._end(cell, result)
-        except Error as error:
-            cell.note = f"not saved: {error}{_hint(error)}"
-        except Exception as error:
-            cell.note = f"not saved, a fault of nbcheckpoint: {type(error).__name__}: {error}"
+            with self._telling(cell, "not saved"):
+                if cell.chosen is not None:
+                    self._end(cell, result)
         finally:
             self._stop_watching(cell)
             self._cells.pop()
         self._show(cell)
+
+    @contextmanager
+    def _telling(self, cell: Cell, what: str) -> Iterator[None]:
+        """Whatever goes wrong inside is ours: it becomes the line under the cell."""
+        try:
+            yield
+        except UsageError as error:
+            cell.note = f"{error} · {error.hint}. The cell ran without a checkpoint."
+        except Error as error:
+            cell.note = f"{what}: {error}{hint(error)}"
+        except Exception as error:
+            cell.note = f"{what}, a fault of nbcheckpoint: {type(error).__name__}: {error}"
 
     # What the woven cell calls
 
@@ -164,24 +158,27 @@ class CellCheckpointer(ast.NodeTransformer):
         """Is this statement to be run? Its values are bound if not."""
         self.settle()
         cell = self._cell
+        cell.entered = number
         if cell.note:
             return True
-        try:
-            return self._enter(cell, number)
-        except Error as error:
-            cell.note = f"not checkpointed: {error}{_hint(error)}"
-        except Exception as error:
-            cell.note = f"not checkpointed, a fault of nbcheckpoint: {type(error).__name__}: {error}"
+        with self._telling(cell, "not checkpointed"):
+            if self._enter(cell, number):
+                return True
+            cell.entered = -1
+            return False
         self._stop_watching(cell)
         return True
 
     def leave(self, number: int, *value: Any) -> Any:
         """It has run. An expression's value passes through, and has yet to be shown."""
-        running = self._cell.running
+        cell = self._cell
+        running = cell.running
         if running is not None and running.number == number:
             running.seconds = time.perf_counter() - running.started
-            running.surroundings_after = _surroundings()
+            running.surroundings_after = leaves.surroundings() if self._may_be_saved(cell, running) else ()
             running.result = value[0] if value else None
+        elif cell.passing is not None and cell.passing[0] == number:
+            self._passed(cell, *cell.passing[1:])
         if value:
             return value[0]
         self.settle()
@@ -194,45 +191,131 @@ class CellCheckpointer(ast.NodeTransformer):
         if running is None or running.seconds is None:
             return
         try:
-            self._save(cell, running, running.seconds)
-        except Error as error:
-            cell.note = f"not saved: {error}{_hint(error)}"
+            self._save(cell, running)
         except Exception as error:
-            cell.note = f"not saved, a fault of nbcheckpoint: {type(error).__name__}: {error}"
+            self._not_saved(cell, error)
         finally:
             self._stop_watching(cell)
 
+    def _not_saved(self, cell: Cell, error: Exception) -> None:
+        """Say so. Raises an Error if the user would rather have the cell fail."""
+        cell.not_saved = True
+        if not isinstance(error, Error):
+            error = StoreError(f"a fault of nbcheckpoint: {type(error).__name__}: {error}")
+        cell.note = f"not saved: {error}{hint(error)}"
+        if cell.on_save_error == "fail":
+            raise error
+
+    Failure = Exception
+    """What is worth another attempt: not an interrupt, not the end of the kernel."""
+    attempt = 0
+    value: Any = None
+
+    def attempts(self, number: int) -> Iterator[int]:
+        """One for each time the statement is to be tried."""
+        return itertools.count()
+
+    def again(self, number: int) -> bool:
+        """It has failed. Is it to be tried once more? Waits a little, longer each time."""
+        chosen = self._cell.chosen
+        if chosen is None or self.attempt >= chosen.retries:
+            return False
+        error = sys.exc_info()[1]
+        seconds = min(FIRST_WAIT * 2**self.attempt, LONGEST_WAIT)
+        said = f"attempt {self.attempt + 1} of {chosen.retries + 1} failed: {type(error).__name__}: {error}"
+        print(f"{said} · trying again in {say_duration(seconds)}", file=sys.stderr)
+        time.sleep(seconds)
+        return True
+
+    def is_running(self, number: int) -> bool:
+        """Was it entered, and is it to be left?"""
+        cell = self._cell
+        return cell.entered == number
+
     # Before
 
-    def _weave(self, rest: ast.Module, chosen: argparse.Namespace) -> ast.Module:
+    def _weave(self, cell: Cell, rest: ast.Module, chosen: argparse.Namespace) -> ast.Module:
         if self.shell.ast_node_interactivity == "last_expr_or_assign":
             raise UsageError("not checkpointed", hint="it does not go together with last_expr_or_assign")
-        woven = weave.weave(rest)
-        cell = self._cell
-        cell.step = self.session.begin_step(chosen.name or _title(rest), cell.id)
-        cell.chosen, cell.statements = chosen, woven.steps
+        self._check_name(cell, chosen.name)
+        woven = weave.weave(rest, retries=bool(chosen.retries))
+        cell.on_save_error = config.on_save_error()
+        config.warn_size()  # so that a setting which makes no sense is told now
+        # A quick cell that nobody asked to be saved is not worth a record.
+        after = self.pace.min_seconds if chosen.automatic else 0.0
+        cell.step = self.session.begin_step(chosen.name or title(rest), cell.id, after=after)
+        cell.chosen, cell.statements, cell.loops = chosen, woven.steps, woven.loops
         return woven.tree
+
+    def _check_name(self, cell: Cell, name: str) -> None:
+        """Two cells with one name and other code would take each other's results. Raises UsageError."""
+        if name and cell.id:
+            id, raw = self._named.setdefault(name, (cell.id, cell.raw))
+            if id != cell.id and raw != cell.raw:
+                raise UsageError(
+                    f"{name!r} is the name of another cell, with other code", hint="give it one of its own"
+                )
+            self._named[name] = cell.id, cell.raw
 
     def _enter(self, cell: Cell, number: int) -> bool:
         assert cell.chosen is not None  # set before anything was woven
         started = time.perf_counter()
         node = cell.statements[number]
+        if cell.chosen.automatic and weave.is_plain(node):
+            cell.passing = number, "", lines_of(cell.raw, node), time.perf_counter()
+            return True
         tree = ast.Module(body=[node], type_ignores=[])
+        key = self._key(cell, number, tree)
         code: types.CodeType = compile(tree, "<statement>", "exec", flags=_FLAGS, dont_inherit=True)
         own = names_in(code)
-        identity = self._identify(cell, number, tree, code)
+        deadline, known, thorough = self._deadline(key) if cell.chosen.automatic else (None, True, True)
+        looking = time.thread_time()
+        identity = self._identify(cell, tree, code, key, deadline, thorough=thorough)
+        if cell.chosen.automatic:
+            self.pace.looked += time.thread_time() - looking
+        if identity.unaffordable:
+            cell.passing = number, key, lines_of(cell.raw, node), time.perf_counter()
+            return True
         free = free_names(tree.body)
         problem = never_saved(identity, self.shell.user_ns, own, {n for n in free if namespace.is_history(n)})
         foreign = weave.foreign_magic(node)
         problem = problem or (f"it runs %{foreign}" if foreign else "") or self._changes_code(node)
-        found = self._look_up(identity, cell.chosen) if not problem else Match(None, explain.simple("never", ""))
+        found = Match(None, explain.simple("never" if problem else "first", ""))
+        if known and not problem:
+            found = self._look_up(identity, cell.chosen)
+        if found.checkpoint is None and found.progress is None and not problem and not cell.chosen.force:
+            found = self._after_a_cut(identity, cell.loops[number]) or found
+        if found.progress is not None:  # it is the same work, under the inputs it began with
+            original = found.progress
+            identity = identity._replace(inputs=original.inputs, digest=original.inputs_digest)
+        loaded: dict[str, Any] = {}
+        outputs: list[dict[str, Any]] = []
+        if found.checkpoint is not None or found.progress is not None:
+            loaded, outputs, reason = self._load(found.checkpoint or found.progress)
+            if reason is not None:
+                found = Match(None, reason)
         if found.checkpoint is not None:
-            reason = self._restore(cell, found.checkpoint, started)
-            if reason is None:
-                return False
-            found = Match(None, reason)
+            self._bind(found.checkpoint, loaded)
+            replay(self.shell, outputs)
+            seconds = time.perf_counter() - started
+            cell.done.append(line.Done("restored", seconds, explain.restored(found.checkpoint), found.checkpoint))
+            return False
         self._watch(cell, number, own, identity, found.reason, problem)
+        if cell.loops[number] and not problem and cell.running is not None:
+            nodes = cell.loops[number]
+            made = Loops(nodes, node, self.shell.user_ns, self.pace, cell.chosen.every)
+            made.resume, made.loaded, made.outputs = found.progress, loaded, outputs
+            cell.running.loops = made
         return True
+
+    def _deadline(self, key: str) -> tuple[float, bool, bool]:
+        """Until when to look at the inputs; is there a checkpoint for this code; is it likely to be slow?"""
+        earlier = self.session.store.find(key, limit=1)
+        now = time.thread_time()  # not by the clock on the wall: a busy machine does not make values larger
+        took = max(self._slow.get(key, 0.0), earlier[0].seconds if earlier else 0.0)
+        if took >= self.pace.min_seconds:
+            return now + max(LOOK_SHARE * took, self.pace.allowance), bool(earlier), True
+        return now + self.pace.allowance, bool(earlier), bool(earlier)
 
     def _changes_code(self, node: ast.stmt) -> str:
         for name in sorted(weave.changed_roots(node)):
@@ -240,35 +323,39 @@ class CellCheckpointer(ast.NodeTransformer):
                 return f"it changes {name}"
         return ""
 
-    def _identify(self, cell: Cell, number: int, tree: ast.Module, code: types.CodeType) -> Identity:
+    def _key(self, cell: Cell, number: int, tree: ast.Module) -> str:
         chosen = cell.chosen
         assert chosen is not None
+        source = lines_of(cell.raw, cell.statements[number])
+        return code_key(tree, own_text(chosen, number, source), salt(chosen))
+
+    def _identify(
+        self, cell: Cell, tree: ast.Module, code: types.CodeType, key: str, deadline: float | None, *, thorough: bool
+    ) -> Identity:
         user_ns = self.shell.user_ns
-        own_text = None
-        if chosen.code == "text":
-            own_text = _lines(cell.raw, cell.statements[number])
-        elif chosen.code == "ignore":
-            own_text = f"{chosen.name} {number}"
-        globbed = sorted(path for pattern in chosen.files for path in glob.glob(pattern, recursive=True))
+        assert cell.chosen is not None
+        walk = ALIAS_WALK if thorough else QUICK_WALK
         return identify(
             tree,
             code,
             user_ns,
-            own_text=own_text,
-            salt=repr((chosen.save, chosen.skip, chosen.no_output, chosen.files, globbed)),
-            ignore=chosen.ignore,
-            depends=chosen.depends,
-            builtin=self._taken_for_granted(),
+            key=key,
+            ignore=cell.chosen.ignore,
+            depends=cell.chosen.depends,
+            granted=self._is_granted,
             private=self.session.store.private_digest,
-            aliases=lambda names: namespace.sharing(names, user_ns, walk=ALIAS_WALK) or set(),
+            aliases=lambda names: namespace.sharing(names, user_ns, walk=walk) or set(),
+            provisional=not thorough,
+            deadline=deadline,
         )
 
-    def _taken_for_granted(self) -> set[str]:
-        """Names IPython itself provides, as long as they are what it provided."""
-        user_ns, given = self.shell.user_ns, self.shell.user_ns_hidden
-        hidden = {n for n in user_ns if not namespace.is_user_name(n) and given.get(n, user_ns[n]) is user_ns[n]}
-        taken: set[str] = hidden | (vars(builtins).keys() - user_ns.keys())
-        return taken
+    def _is_granted(self, name: str) -> bool:
+        """Does IPython or Python itself provide it, and is it still what was provided?"""
+        user_ns = self.shell.user_ns
+        if name not in user_ns:
+            return name in vars(builtins)
+        given = self.shell.user_ns_hidden.get(name, user_ns[name])
+        return not namespace.is_user_name(name) and given is user_ns[name]
 
     def _look_up(self, identity: Identity, chosen: argparse.Namespace) -> Match:
         if chosen.force:
@@ -277,296 +364,234 @@ class CellCheckpointer(ast.NodeTransformer):
         if chosen.expire:
             expired = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - chosen.expire))
         found = match(self.session.store, identity, expired_before=expired)
-        if found.checkpoint is None:
-            return found
-        for condition in found.checkpoint.conditions:
-            if _digest_of(condition.name, self.shell.user_ns) != condition.digest:
+        checkpoint = found.checkpoint or found.progress
+        for condition in checkpoint.conditions if checkpoint is not None else ():
+            if leaves.digest_of(condition.name, self.shell.user_ns) != condition.digest:
                 return Match(None, explain.changed_inputs([condition], [replace(condition, digest="")]))
         return found
 
-    def _restore(self, cell: Cell, checkpoint: Checkpoint, started: float) -> Reason | None:
-        """Bind what the checkpoint holds. Returns why not, if not; then nothing has been bound."""
+    def _after_a_cut(self, identity: Identity, nodes: Sequence[weave.Loop]) -> Match | None:
+        """In the kernel in which a loop was interrupted or failed, its inputs are no more what they were when it
+        began, because it has changed them. Where nothing else has, running it again means going on with it."""
+        id, digest = self._cut.get(identity.code, ("", ""))
+        if not id or digest != identity.digest:
+            return None
+        try:
+            checkpoint = self.session.store.checkpoint(id)
+        except Error:
+            return None
+        progress = checkpoint.progress
+        if progress is None or not checkpoint.trusted:
+            return None
+        node = nodes[progress.loop]
+        if progress.by == "position" and isinstance(node, ast.For):
+            then = {item.name: item.digest for item in checkpoint.inputs}
+            reads = {part.id for part in ast.walk(node.iter) if isinstance(part, ast.Name)}
+            if any(then.get(name) != found for name, found in identity.before.items() if name in reads):
+                return None  # what it goes through would be made of what it has changed
+        return Match(None, explain.simple("interrupted", ""), checkpoint)
+
+    def _remember_cut(self, cell: Cell, running: Running, saved: Checkpoint) -> None:
+        tree = ast.Module(body=[cell.statements[running.number]], type_ignores=[])
+        code: types.CodeType = compile(tree, "<statement>", "exec", flags=_FLAGS, dont_inherit=True)
+        left = self._identify(cell, tree, code, running.identity.code, None, thorough=True)
+        self._cut[left.code] = saved.id, left.digest
+
+    def _load(self, checkpoint: Checkpoint | None) -> tuple[dict[str, Any], list[dict[str, Any]], Reason | None]:
+        """Values and outputs of a checkpoint, ready to be bound and shown; or why they cannot be."""
+        assert checkpoint is not None
         user_ns = self.shell.user_ns
         names = {name for name in checkpoint.names if ":" not in name}
         others = namespace.sharing(names & user_ns.keys(), user_ns) if names & user_ns.keys() else set()
         if others is None or others - names:
             who = ", ".join(sorted((others or set()) - names)) or "other variables"
-            return explain.simple("shared", f"{who} now shares data with what this changes")
+            return {}, [], explain.simple("shared", f"{who} now shares data with what this changes")
         try:
             values = self.session.store.load(checkpoint.id)
             outputs = self.session.store.outputs(checkpoint)
         except (StoreDamaged, NotRestorable) as error:
-            return explain.simple("damaged", f"the saved copy cannot be used ({error})")
+            return {}, [], explain.simple("damaged", f"the saved copy cannot be used ({error})")
         failed = {name: why for name, why in values.failed.items() if name != RESULT}
         if failed:
-            return explain.simple("damaged", "; ".join(f"{name}: {why}" for name, why in failed.items()))
-        self._bind(checkpoint, values.values)
-        replay(self.shell, outputs)
-        seconds = time.perf_counter() - started
-        cell.done.append(line.Done("restored", seconds, explain.restored(checkpoint), checkpoint))
-        return None
-
-    def _bind(self, checkpoint: Checkpoint, values: dict[str, Any]) -> None:
-        user_ns = self.shell.user_ns
-        for name in checkpoint.deleted:
-            user_ns.pop(name, None)
-        for name, value in values.items():
-            if name.startswith(rng.PREFIX):
-                rng.restore(name, value)
-            elif name != RESULT:
-                old = user_ns.get(name)
-                user_ns[name] = value
-                self._replace_in_history(old, value)
-        if RESULT in values:
-            self.shell.displayhook.update_user_ns(values[RESULT])
-
-    def _replace_in_history(self, old: Any, new: Any) -> None:
-        """`_` and `Out` hold results by the same object the variable had: they follow it."""
-        if old is None or (not isinstance(old, (list, dict, set)) and not hasattr(old, "__dict__")):
-            return
-        user_ns = self.shell.user_ns
-        for place in (user_ns.get("Out"), user_ns):
-            if isinstance(place, dict):
-                for key in [
-                    k for k, v in place.items() if v is old and (place is not user_ns or namespace.is_history(k))
-                ]:
-                    place[key] = new
+            return {}, [], explain.simple("damaged", "; ".join(f"{name}: {why}" for name, why in failed.items()))
+        return values.values, outputs, None
 
     def _watch(self, cell: Cell, number: int, own: Names, identity: Identity, reason: Reason, problem: str) -> None:
         assert cell.chosen is not None
         watch = files.FileWatch(ignore=[self.session.store.url.removeprefix("file://")])
-        strings = identity.mentions.strings | set(_paths_in(identity.values.values()))
+        strings = identity.mentions.strings | set(paths_in(identity.values.values()))
         watch.mention(strings, absent=bool(LOOKS_FOR_FILES & identity.mentions.attributes))
         for pattern in cell.chosen.files:
             watch.mention(glob.glob(pattern, recursive=True))
         cell.running = Running(
             number=number,
-            source=_lines(cell.raw, cell.statements[number]),
+            source=lines_of(cell.raw, cell.statements[number]),
             own=own,
             identity=identity,
             reason=reason,
             problem=problem,
             certain=certainly_bound(cell.statements[number]),
             before=namespace.snapshot(self.shell.user_ns),
-            modules_before=_modules_in(identity),
+            modules_before=leaves.modules_in(identity),
             rng_before=rng.states(),
-            surroundings=_surroundings(),
+            surroundings=leaves.surroundings(),
             watch=watch,
             recorder=Recorder(self.shell),
         )
         files.start(watch)
+        cell.running.undo = note_interrupts(cell.running)
 
     def _stop_watching(self, cell: Cell) -> None:
         running, cell.running = cell.running, None
         if running is not None:
             files.stop(running.watch)
             running.recorder.stop()
+            running.undo()
+            if running.loops is not None:
+                running.loops.stop()
 
     # After
 
-    def _save(self, cell: Cell, running: Running, seconds: float) -> None:
-        files.stop(running.watch)
-        outputs = running.recorder.stop()
-        problem = running.problem or self._obstacle(running)
-        done = line.Done("computed", seconds, running.reason, None, problem=problem)
-        if not problem:
-            started = time.perf_counter()
-            draft, values, done.problem = self._draft(cell, running, seconds)
-            if draft is not None:
-                assert cell.chosen is not None
-                cell.waiting_seconds += seconds
-                defer = cell.waiting_seconds < QUICK_SECONDS
-                kept = [] if cell.chosen.no_output else outputs
-                done.checkpoint = self.session.store.save(draft, values, outputs=kept, defer=defer).checkpoint
-                cell.waiting_seconds *= defer
-            done.save_seconds = time.perf_counter() - started
+    def _may_be_saved(self, cell: Cell, running: Running) -> bool:
+        """In automatic mode quick statements are not."""
+        assert cell.chosen is not None
+        assert running.seconds is not None
+        resumed = running.loops is not None and running.loops.resumed is not None
+        return not cell.chosen.automatic or resumed or running.seconds >= self.pace.min_seconds
+
+    def _passed(self, cell: Cell, key: str, source: str, began: float) -> None:
+        """A statement whose inputs nobody had the time to look at has run."""
+        seconds = time.perf_counter() - began
+        cell.passing = None
+        self.pace.worked += seconds
+        done = line.Done("computed", seconds, explain.simple("unidentified", ""), None, source=source)
+        done.quick = seconds < self.pace.min_seconds
+        if not done.quick:
+            self._slow[key] = seconds
+            done.problem = "its inputs are too large to be looked at before every statement; next time they will be"
         cell.done.append(done)
 
-    def _obstacle(self, running: Running) -> str:
-        """An effect that could not be brought back by binding names."""
-        if running.recorder.live:
-            return "it shows live widgets"
-        if running.surroundings_after != running.surroundings:
-            return "it changed the working directory, the environment, the import path, builtins, threads or tasks"
-        return ""
+    def _save(self, cell: Cell, running: Running) -> None:
+        assert running.seconds is not None
+        assert cell.chosen is not None
+        files.stop(running.watch)
+        outputs = running.recorder.stop()
+        loops_ = running.loops
+        if loops_ is not None:
+            loops_.stop()
+        seconds = running.seconds - (loops_.saving_seconds if loops_ is not None else 0.0)
+        self.pace.worked += seconds
+        if not self._may_be_saved(cell, running):
+            quick = line.Done("computed", seconds, running.reason, None, source=running.source, quick=True)
+            cell.done.append(quick)
+            return
+        problem = running.problem or leaves.obstacle(running, running.surroundings_after)
+        problem = problem or ("it was interrupted" if running.interrupted else "")
+        done = line.Done("computed", seconds, running.reason, None, problem=problem, source=running.source)
+        if loops_ is not None:
+            done.resumed = loops_.resumed
+            done.save_seconds = loops_.saving_seconds
+            done.loop_problem = loops_.problem if seconds >= 2 * self.pace.min_seconds else ""
+        if not problem:
+            started = time.perf_counter()
+            whole = seconds + (loops_.before_seconds if loops_ is not None else 0.0)
+            draft = leaves.draft(running, self.shell.user_ns, self._place(cell, running), whole)
+            chosen = cell.chosen.save or cell.chosen.skip
+            if whole < QUICK_SECONDS and not chosen and leaves.leaves_nothing(draft, outputs):
+                return  # it just runs again
+            done.problem = draft.problem or self._too_large(cell, draft.values, whole)
+            if draft.problem:
+                self._slow[running.identity.code] = whole  # next time there will be a closer look
+            if draft.checkpoint is not None and not done.problem:
+                cell.waiting_seconds += whole
+                defer = cell.waiting_seconds < QUICK_SECONDS
+                kept = [] if cell.chosen.no_output else outputs
+                store = self.session.store
+                done.checkpoint = store.save(draft.checkpoint, draft.values, outputs=kept, defer=defer).checkpoint
+                cell.waiting_seconds *= defer
+                self.pace.saved(done.checkpoint.size, time.perf_counter() - started)
+                if loops_ is not None and not done.checkpoint.not_saved:
+                    loops_.ended(self.session.forget)
+            done.save_seconds += time.perf_counter() - started
+        cell.done.append(done)
 
-    def _draft(self, cell: Cell, running: Running, seconds: float) -> tuple[Checkpoint | None, dict[str, Any], str]:
-        """What to save, or why not."""
-        chosen, user_ns, identity = cell.chosen, self.shell.user_ns, running.identity
-        assert chosen is not None
-        assert cell.step is not None
-        mutated, problem = self._mutated(running)
-        if problem:
-            return None, {}, problem
-        bound = namespace.rebound(running.before, user_ns) | (running.certain & user_ns.keys())
-        unknown = [n for n in chosen.save if n not in user_ns] if running.number == len(cell.statements) - 1 else []
-        if unknown:
-            return None, {}, f"--save names {', '.join(unknown)}, which does not exist"
-        if chosen.save:
-            bound &= set(chosen.save)
-        wanted = (bound | mutated) - set(chosen.skip)
-        together = _closed(wanted, user_ns)
-        if together is None:
-            return None, {}, "too many objects to tell which variables share them"
-        strangers = together - wanted - identity.before.keys()
-        holders = {n for n in together & user_ns.keys() - bound if isinstance(user_ns[n], _NOT_DATA)}
-        if strangers or holders:
-            who = ", ".join(sorted(strangers or holders))
-            return None, {}, f"{who} shares objects with {', '.join(sorted(wanted))}"
-        values = {name: user_ns[name] for name in sorted(together - set(chosen.skip))}
-        drawn, moved = self._random(running)
-        is_last = running.number == len(cell.statements) - 1
-        shown = {RESULT: running.result} if is_last and running.result is not None else {}
-        seen = running.watch.seen()
-        draft = Checkpoint(
-            id="",
-            created="",
-            run=cell.step.run,
-            step=f"{cell.step.address}.{running.number:03d}",
-            name=cell.step.name,
-            code=identity.code,
-            inputs_digest=identity.digest,
-            seconds=seconds,
-            source=running.source,
-            inputs=identity.inputs,
-            conditions=self._conditions(running, bound),
-            random=drawn,
-            files=seen,
-            folder=os.getcwd() if seen else "",
-            mutated=tuple(sorted(mutated)),
-            deleted=tuple(sorted(namespace.deleted(running.before, user_ns))),
-            environment={"python": sys.version.partition(" ")[0]},
-            meta={"workflow": self.session.workflow, "cell": f"{cell.step.cell or cell.step.name}#{running.number}"},
-        )
-        return draft, {**values, **moved, **shown}, ""
-
-    def _mutated(self, running: Running) -> tuple[set[str], str]:
-        """Inputs that are not what they were before the statement ran, or a reason why that is too much."""
-        user_ns, identity = self.shell.user_ns, running.identity
-        looked, same_code = look_again(identity)
-        if not same_code:
-            return set(), "it changed a class or function behind one of its inputs"
-        after = _modules_in(identity)
-        for name, attributes in running.modules_before.items():
-            if attributes.keys() != after[name].keys() or any(after[name][n] is not v for n, v in attributes.items()):
-                return set(), f"it changed the module {name}"
-        changed = [item.name for item in looked if item.digest != identity.before[item.name] or not item.digest]
-        for name in changed:
-            value = identity.values[name]
-            if isinstance(value, _NOT_DATA) or "." in name or "@" in name:
-                return set(), f"it changed {name}, which cannot be restored by itself"
-            if user_ns.get(name) is not value:
-                return set(), f"it changed {name} and then bound or deleted it"
-        return set(changed), ""
-
-    def _conditions(self, running: Running, bound: set[str]) -> tuple[Input, ...]:
-        """Names it may have bound to the very object they had: to be used again only where they still have it."""
-        user_ns = self.shell.user_ns
-        codes = [v.__code__ for v in running.identity.values.values() if isinstance(v, types.FunctionType)]
-        may = running.own.writes.union(*(names_in(c).writes for c in codes)) & running.before.keys() & user_ns.keys()
-        names = sorted(may - bound - running.identity.before.keys())
-        return tuple(Input(name=name, digest=_digest_of(name, user_ns)) for name in names)
-
-    def _random(self, running: Running) -> tuple[tuple[Input, ...], dict[str, Any]]:
-        """Generators it moved: their state before as inputs, their state after as values."""
-        drawn, moved = [], {}
-        for name, state in rng.states().items():
-            earlier = running.rng_before.get(name)
-            if earlier is not None and rng.digest(earlier) == rng.digest(state):
-                continue
-            pristine = earlier is None or rng.is_pristine(name, earlier)
-            before = rng.digest(earlier) if earlier is not None else ""
-            drawn.append(Input(name=name, digest=before, type=rng.PRISTINE if pristine else "seeded"))
-            moved[name] = state
-        return tuple(drawn), moved
+    def _too_large(self, cell: Cell, values: dict[str, Any], seconds: float) -> str:
+        assert cell.chosen is not None
+        size = sum(map(quick_size, values.values()))
+        if not cell.chosen.automatic or self.pace.is_worth(seconds, size):
+            return ""
+        return f"saving {say_size(size)} would take longer than it is worth"
 
     # At the end
 
     def _end(self, cell: Cell, result: Any) -> None:
-        self.settle()
-        if self.session.opened:
-            self.session.store.flush()
         assert cell.step is not None
+        failure = self._finish_saving(cell)
+        if failure is not None and result.success:
+            result.error_in_exec = failure
+            self.shell.showtraceback((type(failure), failure, failure.__traceback__))
         error = result.error_before_exec or result.error_in_exec
         seconds = time.perf_counter() - cell.started
         if error is not None:
             status: StepStatus = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         else:
-            all_restored = bool(cell.done) and all(done.status == "restored" for done in cell.done)
+            slow = [done for done in cell.done if not done.quick]
+            all_restored = bool(slow) and all(done.status == "restored" for done in slow)
             status = "restored" if all_restored else "completed"
+        assert cell.chosen is not None
+        quick = all(done.quick for done in cell.done) and error is None and seconds < self.pace.min_seconds
+        if cell.chosen.automatic and quick:
+            return self.session.end_quick_step(cell.step, cell.done, seconds)
         self.session.end_step(
             cell.step,
             status,
             cell.done,
             seconds=seconds,
-            error=f"{type(error).__name__}: {error}"[:500] if error is not None else "",
+            error=redact(f"{type(error).__name__}: {error}", self._secrets())[:500] if error is not None else "",
         )
+        running = cell.running
+        loops_ = running.loops if running is not None else None
+        if running is not None and loops_ is not None and loops_.saved is not None and not cell.note:
+            self._remember_cut(cell, running, loops_.saved)
+            cell.note = f"{status} · the loop goes on {loops_.where} when the cell is run again"
+        return None
+
+    def _finish_saving(self, cell: Cell) -> Error | None:
+        """Save what is left to be saved. Returns why the cell is to fail, if it is."""
+        failure: Error | None = None
+        try:
+            self.settle()
+            if self.session.opened:
+                self._flush(cell)
+        except Error as error:
+            failure = error
+        if cell.not_saved:
+            for done in cell.done:
+                if done.checkpoint is not None and not self._is_saved(done.checkpoint):
+                    done.checkpoint = None
+        return failure
+
+    def _flush(self, cell: Cell) -> None:
+        try:
+            self.session.store.flush()
+        except Exception as error:
+            self._not_saved(cell, error)
+
+    def _is_saved(self, checkpoint: Checkpoint) -> bool:
+        try:
+            return bool(self.session.store.checkpoint(checkpoint.id))
+        except Error:
+            return False
+
+    def _secrets(self) -> list[Any]:
+        """The values of variables whose name says that they are secret."""
+        return [value for name, value in self.shell.user_ns.items() if is_secret(name)]
 
     def _show(self, cell: Cell) -> None:
         if cell.note:
+            self.notes.append(cell.note)
             line.show(self.shell, "note", cell.note)
-        elif cell.chosen is not None and cell.done and not cell.chosen.quiet:
+        elif cell.chosen is not None and any(not done.quick for done in cell.done) and not cell.chosen.quiet:
             status, text = line.summary(cell.done, len(cell.statements))
             checkpoint = cell.done[-1].checkpoint
             line.show(self.shell, status, text, checkpoint=checkpoint.id if checkpoint else "")
-
-
-def _modules_in(identity: Identity) -> dict[str, dict[str, Any]]:
-    """The user's modules among the inputs, and what their names are bound to."""
-    modules = {n: v for n, v in identity.values.items() if isinstance(v, types.ModuleType) and is_user_code(v)}
-    return {name: dict(vars(module)) for name, module in modules.items()}
-
-
-def _paths_in(values: Iterable[Any]) -> Iterator[str]:
-    """Strings and paths among values and directly inside of their containers: they may name files."""
-    for value in values:
-        inside = value.values() if type(value) is dict else value if type(value) in (list, tuple, set) else ()
-        for item in (value, *(inside if len(inside) <= 10_000 else ())):
-            if type(item) is str or isinstance(item, PurePath):
-                yield str(item)
-
-
-def _digest_of(name: str, user_ns: dict[str, Any]) -> str:
-    try:
-        return Digester().digest(name, user_ns[name]) if name in user_ns else "absent"
-    except Unidentified:
-        return "unidentified"
-
-
-def _closed(names: set[str], user_ns: dict[str, Any]) -> set[str] | None:
-    """The names and all that share objects with them, and all that share with those."""
-    together = {name for name in names if name in user_ns}
-    while True:
-        more = namespace.sharing(together, user_ns)
-        if more is None:
-            return None
-        if more <= together:
-            return together
-        together |= more
-
-
-def _surroundings() -> tuple[Any, ...]:
-    own = ("nbcheckpoint", "IPythonHistorySavingThread")
-    threads = {thread.ident for thread in threading.enumerate() if not thread.name.startswith(own)}
-    patched = {name: id(value) for name, value in vars(builtins).items() if name not in _IPYTHONS_BUILTINS}
-    try:
-        tasks = {id(task) for task in asyncio.all_tasks()}
-    except RuntimeError:  # no loop is running
-        tasks = set()
-    return os.getcwd(), dict(os.environ), tuple(sys.path), threads, tasks, patched
-
-
-def _title(tree: ast.Module) -> str:
-    """A name for a cell that was given none: its first line of code."""
-    for node in [node for node in tree.body if not weave.is_definition(node)] or tree.body:
-        return ast.unparse(node).partition("\n")[0][:60]
-    return "empty cell"
-
-
-def _lines(raw: str, node: ast.stmt) -> str:
-    """The statement as the user wrote it: the marker keeps every line in its place."""
-    return "\n".join(raw.lstrip("\n").splitlines()[node.lineno - 1 : node.end_lineno])
-
-
-def _hint(error: Error) -> str:
-    return f" · {error.hint}" if error.hint else ""

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from nbcheckpoint.config import warn_size
-from nbcheckpoint.model import Checkpoint, NotSaved, Reason
+from nbcheckpoint.model import Checkpoint, NotSaved, Progress, Reason
 from nbcheckpoint.units import say_duration, say_size
 
 _COLOURS = {
@@ -19,6 +19,9 @@ _COLOURS = {
     "failed": "var(--jp-error-color1, #d32f2f)",
     "note": "var(--jp-warn-color1, #f57c00)",
 }
+
+MAX_SOURCE = 4000
+"""Characters of a statement that are kept though it was not saved."""
 
 
 @dataclass
@@ -31,19 +34,46 @@ class Done:
     checkpoint: Checkpoint | None
     save_seconds: float = 0.0
     problem: str = ""
+    resumed: Checkpoint | None = None
+    """How far an earlier kernel had come with it, a loop."""
+    loop_problem: str = ""
+    """Why it could not go on where it was, if it were cut short."""
+    source: str = ""
+    quick: bool = False
+    """In automatic mode: not worth saving, nor a word under the cell."""
+
+    @property
+    def spared(self) -> float:
+        """Seconds of work that did not have to be done again."""
+        if self.resumed is not None:
+            return self.resumed.seconds
+        return self.checkpoint.seconds if self.checkpoint is not None and self.status == "restored" else 0.0
+
+    def unsaved(self) -> dict[str, str]:
+        """What stands in the record of a statement that left no checkpoint to say it."""
+        return {} if self.checkpoint else {"problem": self.problem, "source": self.source[:MAX_SOURCE]}
 
 
 def summary(done: Sequence[Done], statements: int) -> tuple[str, str]:
     """(status, line) of a cell from what became of its statements."""
-    computed = [item for item in done if item.status == "computed"]
+    computed = [item for item in done if item.status == "computed" and not item.quick]
     back = [item for item in done if item.status == "restored"]
     if not computed:
         return "restored", restored(back)
-    if not back:
+    loops = [item.resumed.progress for item in computed if item.resumed is not None and item.resumed.progress]
+    if not back and not loops:
         return "computed", _computed(computed)
-    spared = sum(item.checkpoint.seconds for item in back if item.checkpoint)
-    spared_text = f", spared {say_duration(spared)}" if spared >= 0.05 else ""
-    return "resumed", f"resumed: {len(back)} of {statements} statements restored{spared_text} · {_computed(computed)}"
+    spared = sum(item.spared for item in done)
+    parts = [f"{len(back)} of {statements} statements restored"] if back else []
+    parts += [f"loop continued {say_where(progress)}" for progress in loops]
+    parts += [f"spared {say_duration(spared)}"] if spared >= 0.05 else []
+    return "resumed", f"resumed: {', '.join(parts)} · {_computed(computed)}"
+
+
+def say_where(progress: Progress) -> str:
+    """`at 37 of 100`, as people count."""
+    of = f" of {progress.total:,}" if progress.total else ""
+    return f"at {progress.done + 1:,}{of}"
 
 
 def restored(done: Sequence[Done]) -> str:
@@ -66,10 +96,13 @@ def _computed(done: Sequence[Done]) -> str:
     large = sum(checkpoint.size for checkpoint in saved)
     if 0 < warn_size() < large:
         parts.append(f"large: {say_size(large)}")
-    problems = [_not_saved(item) for checkpoint in saved for item in checkpoint.not_saved if ":" not in item.name]
+    problems = [not_saved(item) for checkpoint in saved for item in checkpoint.not_saved if ":" not in item.name]
     problems += [item.problem for item in done if item.problem]
     if problems:
         parts.append("not saved: " + "; ".join(dict.fromkeys(problems)))
+    unsaved_loops = dict.fromkeys(item.loop_problem for item in done if item.loop_problem)
+    if unsaved_loops:
+        parts.append("the loop would begin anew: " + "; ".join(unsaved_loops))
     return " · ".join(parts)
 
 
@@ -81,7 +114,8 @@ def _saved(saved: Sequence[Checkpoint], seconds: float) -> str:
     return f"saved {shown or 'its output'} ({say_size(size)} in {say_duration(seconds)})"
 
 
-def _not_saved(item: NotSaved) -> str:
+def not_saved(item: NotSaved) -> str:
+    """`con (sqlite3.Connection: cannot be pickled)`"""
     where = f" at {item.path}" if item.path else ""
     return f"{item.name} ({item.type}{where}: {item.why})"
 

@@ -6,10 +6,11 @@ import builtins
 from typing import Any
 
 from nbcheckpoint.fingerprint import rng
-from nbcheckpoint.notebook import options
+from nbcheckpoint.notebook import auto, options
 from nbcheckpoint.notebook.cells import CellCheckpointer
 from nbcheckpoint.notebook.line import show
 from nbcheckpoint.notebook.weave import HOOKS
+from nbcheckpoint.notebook.words import line_magic
 
 _loaded: dict[int, CellCheckpointer] = {}
 
@@ -26,6 +27,7 @@ def load(shell: Any) -> CellCheckpointer:
     shell.events.register("pre_run_cell", checkpointer.pre_run_cell)
     shell.events.register("post_run_cell", checkpointer.post_run_cell)
     shell.register_magic_function(_checkpointed_magic(shell), "cell", "checkpointed")
+    shell.register_magic_function(line_magic(checkpointer, {"auto": auto.word}), "line", "checkpoint")
     setattr(builtins, HOOKS, checkpointer)
     _loaded[id(shell)] = checkpointer
     return checkpointer

@@ -9,7 +9,8 @@ import gc
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from nbcheckpoint.fingerprint.code import is_user_code
@@ -18,12 +19,19 @@ from nbcheckpoint.fingerprint.values import is_mutable
 _HISTORY = re.compile(r"_(i?\d*|i+|_+|ih|oh|dh|exit_code)\Z|In\Z|Out\Z")
 _DUNDER = re.compile(r"__\w+__\Z|__vsc_ipynb_file__\Z|__session__\Z")
 _IPYTHON_NAMES = frozenset({"get_ipython", "exit", "quit", "open", "__builtin__"})
-_CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType)
+_CODE = (
+    *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType),
+    *(property, classmethod, staticmethod),
+)
 _IMMUTABLE = (str, bytes, int, float, complex, bool, type(None), range, slice, type(...))
 MAX_WALK = 2_000_000
 """Objects looked at before sharing is taken for granted: about two seconds."""
+_PLAIN = frozenset(_IMMUTABLE)
+_PLAIN_SHARE = 16
+"""So many strings or numbers in one container are passed in the time one object is looked at."""
 
 
+@lru_cache(maxsize=1 << 16)
 def is_user_name(name: str) -> bool:
     """Set by the user, rather than by IPython for its own use?"""
     return not (name in _IPYTHON_NAMES or _HISTORY.match(name) or _DUNDER.match(name))
@@ -50,11 +58,16 @@ def deleted(before: dict[str, Any], namespace: dict[str, Any]) -> set[str]:
     return {name for name in before if name not in namespace}
 
 
-def sharing(names: Iterable[str], namespace: dict[str, Any], *, walk: int = MAX_WALK) -> set[str] | None:
-    """The other names whose values share a mutable object with one of these; None if that is too much to tell."""
+def sharing(
+    names: Iterable[str], namespace: dict[str, Any], *, roots: Iterable[Any] = (), walk: int = MAX_WALK
+) -> set[str] | None:
+    """The other names whose values share a mutable object with one of these, or with a root that has no name.
+
+    None if that is too much to tell.
+    """
     wanted = set(names)
     budget = [walk]
-    mine = _reachable([namespace[name] for name in wanted if name in namespace], budget)
+    mine = _reachable([*roots, *(namespace[name] for name in wanted if name in namespace)], budget)
     if not mine:
         return None if mine is None else set()
     found = set()
@@ -69,10 +82,18 @@ def sharing(names: Iterable[str], namespace: dict[str, Any], *, walk: int = MAX_
     return found
 
 
+_judged: dict[str, tuple[Any, bool]] = {}
+"""Modules by name, and whether they are the user's: there are thousands, and they hardly ever change."""
+
+
 def _user_modules() -> Iterator[tuple[str, types.ModuleType]]:
     """Modules of the user's: they hold objects whether or not the notebook has a name for them."""
     for name, module in list(sys.modules.items()):
-        if isinstance(module, types.ModuleType) and name != "__main__" and is_user_code(module):
+        known = _judged.get(name)
+        if known is None or known[0] is not module:
+            own = isinstance(module, types.ModuleType) and name != "__main__" and is_user_code(module)
+            known = _judged[name] = (module, own)
+        if known[1]:
             yield f"module {name}", module
 
 
@@ -85,20 +106,41 @@ def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
         obj = stack.pop()
         if isinstance(obj, _IMMUTABLE) or id(obj) in found or id(obj) in passed:
             continue
-        budget[0] -= 1
+        budget[0] -= 1 + _length(obj) // _PLAIN_SHARE
         if budget[0] < 0:
             return None
         if isinstance(obj, _CODE):
             passed[id(obj)] = obj
+            found.update((id(part), part) for part in _made_at_run_time(obj))
             stack.extend(_held_by(obj))
             continue
         (found if is_mutable(type(obj)) else passed)[id(obj)] = obj
         if _is_array(obj):
-            stack.extend(obj.flat if obj.dtype.kind == "O" else ())  # the collector does not look into arrays
+            # The collector does not look into arrays.
+            stack.extend(_not_plain(obj.ravel().tolist()) if obj.dtype.kind == "O" else ())
             if obj.base is not None:
                 stack.append(obj.base)
-        stack.extend(gc.get_referents(obj))
+        stack.extend(_not_plain(gc.get_referents(obj)))
     return found
+
+
+def _made_at_run_time(obj: Any) -> Iterator[Any]:
+    """A lambda or inner function, which no definition makes again, and the variables it shares with others."""
+    if isinstance(obj, types.FunctionType) and "<" in obj.__qualname__ and is_user_code(obj):
+        yield obj
+        yield from (c for n, c in zip(obj.__code__.co_freevars, obj.__closure__ or (), strict=True) if n != "__class__")
+
+
+def _length(obj: Any) -> int:
+    """How many objects it holds directly, as far as that is a matter of looking."""
+    if type(obj) in (list, tuple, dict, set, frozenset):
+        return len(obj)
+    return int(obj.size) if _is_array(obj) and obj.dtype.kind == "O" else 0
+
+
+def _not_plain(items: Sequence[Any]) -> Sequence[Any]:
+    """What is held by a container, or nothing if that is strings and numbers only."""
+    return () if _PLAIN.issuperset(map(type, items)) else items
 
 
 def _held_by(obj: Any) -> Iterator[Any]:
@@ -125,3 +167,15 @@ def _filled(cell: types.CellType) -> bool:
 def _is_array(obj: Any) -> bool:
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(obj, numpy.ndarray)
+
+
+def closed(names: set[str], namespace: dict[str, Any]) -> set[str] | None:
+    """The names and all that share objects with them, and all that share with those."""
+    together = {name for name in names if name in namespace}
+    while True:
+        more = sharing(together, namespace)
+        if more is None:
+            return None
+        if more <= together:
+            return together
+        together |= more

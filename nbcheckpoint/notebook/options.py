@@ -11,13 +11,15 @@ import argparse
 import ast
 import re
 import shlex
+from functools import lru_cache
 from typing import NoReturn
 
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.units import parse_age
 
 MAGIC = "%%checkpointed"
-_MARK = "nbcheckpoint:cell:"
+_MARK = MAGIC
+"""The marker is the line itself, as a string: that is what a traceback shows of it."""
 _LINE = re.compile(r"(\s*)%%checkpointed(?:\s+(.*?))?\s*\Z", re.DOTALL)
 
 
@@ -30,7 +32,7 @@ def mark_cell(lines: list[str]) -> list[str]:
         if found is None or _next_is_magic(lines[at + 1 :]):
             return lines
         ending = "\n" if line.endswith("\n") else ""
-        return [*lines[:at], f"{found[1]}{_MARK + (found[2] or '')!r}{ending}", *lines[at + 1 :]]
+        return [*lines[:at], f"{found[1]}{_MARK + ' ' + (found[2] or '')!r}{ending}", *lines[at + 1 :]]
     return lines
 
 
@@ -44,8 +46,8 @@ def read_marker(tree: ast.Module) -> str | None:
     """The options text, if the tree begins with the marker."""
     if tree.body and isinstance(tree.body[0], ast.Expr):
         value = tree.body[0].value
-        if isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value.startswith(_MARK):
-            return value.value.removeprefix(_MARK)
+        if isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value.startswith(_MARK + " "):
+            return value.value.removeprefix(_MARK + " ")
     return None
 
 
@@ -54,12 +56,13 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{MAGIC}: {message}", hint=f"{MAGIC}? shows all options")
 
 
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    for name in names:
+def names(text: str) -> tuple[str, ...]:
+    """`a,b` as two names."""
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in found:
         if not name.isidentifier():
             raise argparse.ArgumentTypeError(f"{name!r} is not a name")
-    return names
+    return found
 
 
 def _age(text: str) -> float:
@@ -69,21 +72,46 @@ def _age(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of times")
+    return int(text)
+
+
+def _every(text: str) -> float | int:
+    """A bare number counts iterations."""
+    if text.isdigit():
+        if int(text) < 1:
+            raise argparse.ArgumentTypeError("a loop cannot be saved every 0 turns")
+        return int(text)
+    return _age(text)
+
+
 def parser() -> argparse.ArgumentParser:
     """The options of `%%checkpointed`, with their help."""
     p = _Parser(prog=MAGIC, add_help=False, description="Save what this cell leaves; restore it next time.")
     p.add_argument("name", nargs="?", default="", metavar="NAME", help="what to call this cell")
-    p.add_argument("--save", type=_names, default=(), metavar="a,b", help="save only these names")
-    p.add_argument("--skip", type=_names, default=(), metavar="c", help="do not save these names")
-    p.add_argument("--ignore", type=_names, default=(), metavar="x", help="changes of these do not matter")
-    p.add_argument("--depends", type=_names, default=(), metavar="x,y", help="changes of these matter too")
+    p.add_argument("--save", type=names, default=(), metavar="a,b", help="save only these names")
+    p.add_argument("--skip", type=names, default=(), metavar="c", help="do not save these names")
+    p.add_argument("--ignore", type=names, default=(), metavar="x", help="changes of these do not matter")
+    p.add_argument("--depends", type=names, default=(), metavar="x,y", help="changes of these matter too")
     p.add_argument("--files", action="append", default=[], metavar="GLOB", help="changes of these files matter too")
+    p.add_argument("--every", type=_every, metavar="30s|N", help="save a loop's progress so often (seconds, or turns)")
+    p.add_argument("--retries", type=_count, default=0, metavar="N", help="try a statement that fails so often again")
     p.add_argument("--expire", type=_age, default=0.0, metavar="7d", help="compute anew when older than this")
     p.add_argument("--force", action="store_true", help="compute now, whatever is saved")
     p.add_argument("--no-output", action="store_true", help="do not keep what the cell shows")
     p.add_argument("--code", choices=("ast", "text", "ignore"), default="ast", help="what counts as the same code")
     p.add_argument("--quiet", action="store_true", help="no line under the cell")
     return p
+
+
+@lru_cache(maxsize=1)
+def automatic() -> argparse.Namespace:
+    """What holds for a cell that says nothing. Not to be changed."""
+    chosen = parse("")
+    chosen.automatic = True
+    return chosen
 
 
 def parse(text: str) -> argparse.Namespace:
@@ -95,4 +123,5 @@ def parse(text: str) -> argparse.Namespace:
     chosen = parser().parse_args(words)
     if chosen.code == "ignore" and not chosen.name:
         raise UsageError(f"{MAGIC}: --code ignore needs a NAME", hint="the name is all such a cell is known by")
+    chosen.automatic = False
     return chosen

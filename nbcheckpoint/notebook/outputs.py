@@ -39,10 +39,11 @@ class Recorder:
         """Stop recording: what was shown, in order, progress bars collapsed to their last state."""
         while self._undo:
             self._undo.pop()()
-        for output in self._outputs:
-            if "pieces" in output:  # joined once: adding text to text piece by piece takes quadratic time
-                output["text"] = collapse("".join(output.pop("pieces")))
-        return self._outputs
+        return self.so_far()
+
+    def so_far(self) -> list[dict[str, Any]]:
+        """The same, without stopping."""
+        return [_joined(output) for output in self._outputs]
 
     @property
     def live(self) -> bool:
@@ -94,6 +95,10 @@ class Recorder:
 
     def _on_display(self, data: Any, metadata: Any = None, **kwargs: Any) -> None:
         transient = kwargs.get("transient") or {}
+        bar = _progress_bar(data)
+        if bar is not None:
+            self._add({"output_type": "display_data", "bar": bar, "metadata": {}, "display_id": ""})
+            return
         output = {
             "output_type": "display_data",
             "data": _printable(data),
@@ -116,6 +121,27 @@ class Recorder:
         else:
             self._outputs.clear()
             self._room = MAX_TEXT
+
+
+def _progress_bar(data: Any) -> Any:
+    """The bar of `tqdm.notebook`, if that is what is shown: a live widget of which only the last state matters."""
+    view = data.get(WIDGET) if isinstance(data, dict) else None
+    widgets = sys.modules.get("ipywidgets.widgets.widget")
+    if not isinstance(view, dict) or widgets is None:
+        return None
+    widget = getattr(widgets, "_instances", {}).get(view.get("model_id"))
+    return widget if type(widget).__module__ == "tqdm.notebook" else None
+
+
+def _joined(output: dict[str, Any]) -> dict[str, Any]:
+    """As it is kept. A piece of stream is joined once, when asked for: adding text to text takes quadratic time."""
+    if "bar" in output:
+        rest = {key: value for key, value in output.items() if key != "bar"}
+        return {**rest, "data": {"text/plain": repr(output["bar"])}}
+    if "pieces" not in output:
+        return dict(output)
+    output["pieces"] = ["".join(output["pieces"])]
+    return {"output_type": "stream", "name": output["name"], "text": collapse(output["pieces"][0])}
 
 
 class _Tee:

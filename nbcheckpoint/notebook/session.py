@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import platform
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from nbcheckpoint.config import store_location
+from nbcheckpoint.engine import loop
 from nbcheckpoint.errors import Error, NotFound, StoreError
-from nbcheckpoint.model import Run, Step, StepStatus, new_id, utc_now
+from nbcheckpoint.model import Checkpoint, Run, Step, StepStatus, new_id, utc_now
 from nbcheckpoint.notebook.line import Done
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.background import Background
@@ -34,15 +36,29 @@ class Session:
         self._run: Run | None = None
         self._upkeep: Background | None = None
         self._next = 0
+        self._later: threading.Timer | None = None
+        self._quick: list[Step] = []
+        self._noting = threading.Lock()
         self._pid = os.getpid()
         atexit.register(self.close)
 
     @property
     def store(self) -> Store:
         if self._store is None:
-            self._store = open_store(store_location(start=self.notebook.parent))
+            self._store = open_store(self.location)
             self._upkeep = Background(self._store)
+            loop.use(self._store)
         return self._store
+
+    @property
+    def location(self) -> str:
+        """Where the store is, or will be."""
+        return self._store.url if self._store is not None else store_location(start=self.notebook.parent)
+
+    @property
+    def begun(self) -> Run | None:
+        """The run this kernel works on, if it has begun to."""
+        return self._run
 
     @property
     def notebook(self) -> Path:
@@ -75,15 +91,20 @@ class Session:
             self._next = len(self.store.steps(self._run.id))
         return self._run
 
-    def _continue(self) -> Run | None:
+    @property
+    def interrupted(self) -> Run | None:
+        """The notebook's latest run, if its kernel died and no other one has gone on with it."""
         latest = self.store.runs(workflow=self.workflow, limit=1)
-        if not latest or latest[0].status != "interrupted" or not latest[0].trusted:
+        return latest[0] if latest and latest[0].status == "interrupted" and latest[0].trusted else None
+
+    def _continue(self) -> Run | None:
+        run = self.interrupted
+        if run is None:
             return None
-        run = latest[0]
         return self.store.update_run(run.id, owner=this_process(), status="running", sessions=run.sessions + 1)
 
-    def begin_step(self, name: str, cell: str) -> Step:
-        """Say what is about to run. Survives the death of this kernel."""
+    def begin_step(self, name: str, cell: str, *, after: float = 0.0) -> Step:
+        """Say what is about to run, or what is still running `after` so long. Survives the death of this kernel."""
         step = Step(
             run=self.run.id,
             address=f"{self._next:06d}",
@@ -91,22 +112,59 @@ class Session:
             status="running",
             started=utc_now(),
             cell=cell,
+            meta={"session": self.run.sessions},
         )
         self._next += 1
-        self._note(step)
+        if after:
+            self._later = threading.Timer(after, self._note, [step])
+            self._later.name, self._later.daemon = "nbcheckpoint-step", True
+            self._later.start()
+        else:
+            self._note(step)
         return step
+
+    def forget(self, checkpoint: Checkpoint) -> None:
+        """Another one holds more: this one goes, and so do its bytes before long."""
+        self.store.delete_checkpoint(checkpoint.id)
+        if self._upkeep is not None:
+            self._upkeep.superseded(checkpoint.bytes)
+
+    def note_progress(self, step: Step, done: int, total: int, seconds: float) -> None:
+        """How far a loop of a running cell has come, for whoever is watching, with a guess how long it will take."""
+        left = round(seconds / done * (total - done), 1) if done and total else None
+        self._stop_timer()
+        self._note(replace(step, seconds=seconds, meta={**step.meta, "done": done, "total": total, "left": left}))
+
+    def end_quick_step(self, step: Step, done: Sequence[Done], seconds: float) -> None:
+        """A cell nobody asked to be saved was over at once. That it ran is written down with what comes next: which
+        of its names are not what was saved before has to be known, but is not worth a commit."""
+        self._stop_timer()
+        if done:
+            self._quick.append(replace(step, status="completed", seconds=seconds))
+            self._quick += [_statement(step, at, item) for at, item in enumerate(done)]
+        if len(self._quick) > 500:
+            self._note()
+
+    def _stop_timer(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later.join()  # or it could speak after the end has been told
+            self._later = None
 
     def _note(self, *steps: Step) -> bool:
         """Write steps down. A disk that cannot be written is told when something is to be saved, not here."""
-        try:
-            for step in steps:
-                self.store.put_step(step)
-        except StoreError:
-            return False
-        return True
+        with self._noting:
+            quick, self._quick = self._quick, []
+            try:
+                for step in (*quick, *steps):
+                    self.store.put_step(step)
+            except StoreError:
+                return False
+            return True
 
     def end_step(self, step: Step, status: StepStatus, done: Sequence[Done], **fields: Any) -> None:
         """Say how a cell and its statements ended, and count it in the run."""
+        self._stop_timer()
         saved = [item.checkpoint for item in done if item.checkpoint is not None]
         reasons = [item.reason for item in done if item.reason.text and item.status != "restored"]
         whole = replace(
@@ -120,7 +178,7 @@ class Session:
         if not self._note(whole, *(_statement(step, at, item) for at, item in enumerate(done))):
             return
         run = self._recorded_run()
-        spared = sum(item.checkpoint.seconds for item in done if item.checkpoint and item.status == "restored")
+        spared = sum(item.spared for item in done)
         self.store.update_run(
             step.run,
             steps=dict(Counter(run.steps) + Counter([status])),
@@ -144,9 +202,12 @@ class Session:
         if self._store is None or os.getpid() != self._pid:
             return
         store, self._store = self._store, None
+        loop.use(None)
         try:
             if self._upkeep is not None:
                 self._upkeep.wait(timeout=5)  # it can be stopped anywhere, but a closed store would make it complain
+            for step in self._quick:
+                store.put_step(step)
             if self._run is not None:
                 store.update_run(self._run.id, status="completed", owner=None, durable=True)
             store.close()
@@ -168,6 +229,7 @@ def _statement(step: Step, at: int, done: Done) -> Step:
         checkpoint=done.checkpoint.id if done.checkpoint else "",
         reason=done.reason,
         cell=step.cell,
+        meta={**step.meta, **done.unsaved()},
     )
 
 

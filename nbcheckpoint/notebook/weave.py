@@ -6,6 +6,11 @@
 
     x.mean()            ->      __nbcheckpoint__.leave(1, x.mean()) if __nbcheckpoint__.enter(1) else None
 
+    for x in items:     ->      for x in (__nbcheckpoint__.items(2, 0, items) if __nbcheckpoint__.starts(2, 0)
+                                          else __nbcheckpoint__.rest(2, 0)):
+
+    while busy():       ->      while __nbcheckpoint__.turn(3, 0) and busy():
+
 An expression stays an expression, so that IPython shows the value of the last one; a call of `settle` behind every
 other one marks the moment when it has been shown. Definitions and imports are left as they are: they run every time,
 in their place, so that functions see the live globals and instances belong to the live classes.
@@ -17,9 +22,10 @@ tracebacks show the user's lines only. This module is pure: trees in, trees out.
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T", bound=ast.AST)
+Loop: TypeAlias = "ast.For | ast.While"
 
 HOOKS = "__nbcheckpoint__"
 
@@ -34,50 +40,129 @@ class Woven(NamedTuple):
     tree: ast.Module
     steps: tuple[ast.stmt, ...]
     """The statements that are steps, in order: what the number in the calls counts."""
+    loops: tuple[tuple[Loop, ...], ...]
+    """The loops in each of them."""
 
 
-def weave(tree: ast.Module) -> Woven:
-    """The tree to run, and the statements in it that are steps."""
+def weave(tree: ast.Module, *, retries: bool = False) -> Woven:
+    """The tree to run, and the statements in it that are steps. With `retries`, each may be attempted again."""
     body: list[ast.stmt] = []
     steps: list[ast.stmt] = []
+    loops: list[list[Loop]] = []
     for node in tree.body:
         if is_definition(node):
             body.append(node)
             continue
         number = len(steps)
         steps.append(node)
-        if isinstance(node, ast.Expr):
-            value = ast.IfExp(
-                test=_call(node, "enter", number),
-                body=_call(node, "leave", number, node.value),
-                orelse=ast.Constant(None),
-            )
-            body.append(_placed(ast.Expr(value), node))
+        loops.append([])
+        at = _Place(node)
+        if retries:
+            body += _retried(node, number, loops[number])
+        elif isinstance(node, ast.Expr):
+            done = at.call("leave", number, node.value)
+            value = at.put(ast.IfExp(test=at.call("enter", number), body=done, orelse=at.put(ast.Constant(None))))
+            body.append(at.put(ast.Expr(value)))
             if node is not tree.body[-1]:
-                body.append(_placed(ast.Expr(_call(node, "settle")), node))
+                body.append(at.put(ast.Expr(at.call("settle"))))
         else:
-            done = _placed(ast.Expr(_call(node, "leave", number)), node)
-            body.append(_placed(ast.If(test=_call(node, "enter", number), body=[node, done], orelse=[]), node))
-    return Woven(ast.Module(body=body, type_ignores=[]), tuple(steps))
+            inside = [_looped(node, number, loops[number]), at.put(ast.Expr(at.call("leave", number)))]
+            body.append(at.put(ast.If(test=at.call("enter", number), body=inside, orelse=[])))
+    return Woven(ast.Module(body=body, type_ignores=[]), tuple(steps), tuple(map(tuple, loops)))
 
 
-def _call(place: ast.stmt, name: str, *arguments: int | ast.expr) -> ast.expr:
-    given = [argument if isinstance(argument, ast.expr) else ast.Constant(argument) for argument in arguments]
-    function = ast.Attribute(ast.Name(HOOKS, ast.Load()), name, ast.Load())
-    return _placed(ast.Call(function, given, []), place)
+def _retried(node: ast.stmt, number: int, loops: list[Loop]) -> list[ast.stmt]:
+    """A statement in a loop that ends when it has run, or when there are no attempts left.
+
+    if HOOKS.enter(0):
+        for HOOKS.attempt in HOOKS.attempts(0):
+            try:
+                HOOKS.value = EXPRESSION     # or any other statement
+                break
+            except HOOKS.Failure:
+                if not HOOKS.again(0):
+                    raise
+        HOOKS.leave(0)                       # of an expression: behind the `if`, so that IPython shows it
+    """
+    at = _Place(node)
+    if isinstance(node, ast.Expr):
+        done: ast.stmt = at.put(ast.Assign([at.hook("value", ast.Store())], node.value))
+    else:
+        done = _looped(node, number, loops)
+    give_up = at.put(ast.If(at.put(ast.UnaryOp(ast.Not(), at.call("again", number))), [at.put(ast.Raise())], []))
+    handler = at.put(ast.ExceptHandler(at.hook("Failure", ast.Load()), None, [give_up]))
+    attempt = at.put(ast.Try([done, at.put(ast.Break())], [handler], [], []))
+    attempts = at.put(
+        ast.For(target=at.hook("attempt", ast.Store()), iter=at.call("attempts", number), body=[attempt], orelse=[])
+    )
+    leave = at.put(ast.Expr(at.call("leave", number)))
+    if not isinstance(node, ast.Expr):
+        return [at.put(ast.If(at.call("enter", number), [attempts, leave], []))]
+    shown = at.call("leave", number, at.hook("value", ast.Load()))
+    value = at.put(ast.IfExp(at.call("is_running", number), shown, at.put(ast.Constant(None))))
+    return [at.put(ast.If(at.call("enter", number), [attempts], [])), at.put(ast.Expr(value))]
 
 
-def _placed(new: T, like: ast.stmt) -> T:
-    """The new node and what it is made of stand where the statement stands; what has a place keeps it."""
-    for node in ast.walk(new):
-        if "lineno" in node._attributes and not hasattr(node, "lineno"):
-            ast.copy_location(node, like)
-    return new
+def _looped(node: ast.stmt, number: int, loops: list[Loop]) -> ast.stmt:
+    """The statement with a hook between two iterations of its loops, which are added to the list.
+
+    Those are loops that stand in it as statements do, in a `with`, an `if` or the body of a `try`. A loop inside of
+    a loop is part of that one's iteration.
+    """
+    at = _Place(node)
+    if isinstance(node, (ast.For, ast.While)):
+        which = number, len(loops)
+        loops.append(node)
+        if isinstance(node, ast.While):
+            test = at.put(ast.BoolOp(ast.And(), [at.call("turn", *which), node.test]))
+            return at.put(ast.While(test=test, body=node.body, orelse=node.orelse))
+        made = at.call("items", *which, node.iter)
+        items = at.put(ast.IfExp(test=at.call("starts", *which), body=made, orelse=at.call("rest", *which)))
+        return at.put(ast.For(target=node.target, iter=items, body=node.body, orelse=node.orelse))
+    if isinstance(node, (ast.With, ast.AsyncWith, ast.If, ast.Try)):
+        copy = at.put(type(node)(**dict(ast.iter_fields(node))))
+        copy.body = [_looped(inner, number, loops) for inner in node.body]
+        if isinstance(copy, ast.If):
+            copy.orelse = [_looped(inner, number, loops) for inner in copy.orelse]
+        return copy
+    return node
+
+
+class _Place:
+    """New nodes stand where the statement stands."""
+
+    def __init__(self, like: ast.stmt) -> None:
+        self._like = like
+
+    def put(self, node: T) -> T:
+        return ast.copy_location(node, self._like)
+
+    def hook(self, name: str, context: ast.expr_context) -> ast.expr:
+        return self.put(ast.Attribute(self.put(ast.Name(HOOKS, ast.Load())), name, context))
+
+    def call(self, name: str, *arguments: int | ast.expr) -> ast.expr:
+        given = [a if isinstance(a, ast.expr) else self.put(ast.Constant(a)) for a in arguments]
+        return self.put(ast.Call(self.hook(name, ast.Load()), given, []))
 
 
 def is_definition(node: ast.stmt) -> bool:
     """Runs every time: a definition, an import, or a magic that configures."""
     return isinstance(node, _DEFINITIONS) or magic_of(node) in _CONFIGURING
+
+
+def is_plain(node: ast.stmt) -> bool:
+    """Nothing but names and constants: it runs no code, so it takes no time."""
+    if isinstance(node, ast.Assign):
+        return all(isinstance(target, ast.Name) for target in node.targets) and _is_plain_value(node.value)
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and _is_plain_value(node.value))
+
+
+def _is_plain_value(node: ast.expr) -> bool:
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return all(map(_is_plain_value, node.elts))
+    if isinstance(node, ast.Dict):
+        return all(isinstance(key, ast.Constant) for key in node.keys) and all(map(_is_plain_value, node.values))
+    return isinstance(node, (ast.Constant, ast.Name))
 
 
 def magic_of(node: ast.stmt) -> str:
@@ -91,13 +176,24 @@ def magic_of(node: ast.stmt) -> str:
     return ""
 
 
+def is_timed_cell(tree: ast.Module) -> bool:
+    """Nothing but `%%time` or the like, which shows what it runs to the transformers too?"""
+    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr):
+        return False
+    call = tree.body[0].value
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
+        return False
+    name = call.args[0]
+    return call.func.attr == "run_cell_magic" and isinstance(name, ast.Constant) and name.value == "time"
+
+
 def changed_roots(node: ast.stmt) -> set[str]:
-    """Names whose attributes, at any depth, a statement sets or deletes: `np` in `np.random.x = 1`."""
+    """Names whose attributes or items, at any depth, a statement sets or deletes: `plt` in `plt.rcParams["x"] = 1`."""
     roots = set()
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Attribute) and not isinstance(inner.ctx, ast.Load):
+        if isinstance(inner, (ast.Attribute, ast.Subscript)) and not isinstance(inner.ctx, ast.Load):
             base: ast.expr = inner
-            while isinstance(base, ast.Attribute):
+            while isinstance(base, (ast.Attribute, ast.Subscript)):
                 base = base.value
             if isinstance(base, ast.Name):
                 roots.add(base.id)

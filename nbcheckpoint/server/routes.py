@@ -8,8 +8,8 @@ Both take `path`, the notebook on whose behalf is asked: it decides the store (s
 `next` of the page before), `status` and `workflow`. What there is none of is null. A refusal is
 `{"message", "hint"}`.
 
-Invariants: every route is authenticated and authorised (resource `nbcheckpoint`), only reads, works off the
-event loop, and never unpickles: it serves records, and those are JSON. Tornado hashes each answer into an
+Invariants: every route is authenticated and authorised (resource `nbcheckpoint`), only reads, never keeps the
+event loop waiting, and never unpickles: it serves records, and those are JSON. Tornado hashes each answer into an
 ETag, so that polling an idle store is answered by an empty 304.
 """
 
@@ -18,9 +18,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, get_args
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, get_args
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
@@ -35,8 +35,11 @@ from nbcheckpoint.errors import (
     Untrusted,
     UsageError,
 )
-from nbcheckpoint.model import RunStatus
-from nbcheckpoint.server.stores import StoreReader, Stores, shown
+from nbcheckpoint.model import Record, RunStatus
+from nbcheckpoint.server.stores import Stores, shown
+
+if TYPE_CHECKING:
+    from nbcheckpoint.store.aio import AsyncStore
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 1000
@@ -65,10 +68,10 @@ class Handler(APIHandler):
         found: Stores = self.settings["nbcheckpoint_stores"]
         return found
 
-    async def answer(self, work: Callable[[], dict[str, Any]]) -> None:
-        """Sends what `work` returns. It runs in a thread: a store may be slow, and the server is shared."""
+    async def answer(self, work: Awaitable[dict[str, Any]]) -> None:
+        """Sends what `work` comes to. It awaits the store: that may be slow, and the server is shared."""
         try:
-            body = await asyncio.to_thread(work)
+            body = await work
         except Error as error:
             self.refuse(error)
         else:
@@ -89,15 +92,15 @@ class Handler(APIHandler):
             hint = "log in again, or ask who runs this server" if status_code == 403 else ""
         self.finish(json.dumps({"message": message or self._reason, "hint": hint}))
 
-    @contextmanager
-    def opened(self, path: str) -> Iterator[StoreReader | None]:
+    @asynccontextmanager
+    async def opened(self, path: str) -> AsyncIterator[AsyncStore | None]:
         """The store for `path`. Closed afterwards: its folder may vanish or be replaced between two polls."""
-        store = self.stores.open(path)
+        store = await self.stores.open(path)
         try:
             yield store
         finally:
             if store is not None:
-                store.close()
+                await store.close()
 
 
 class RunsHandler(Handler):
@@ -106,29 +109,24 @@ class RunsHandler(Handler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        path = self.get_query_argument("path", "", strip=False)
-        status = self.get_query_argument("status", "")
-        workflow = self.get_query_argument("workflow", "", strip=False)
-        before = self.get_query_argument("before", "")
-        limit = self.get_query_argument("limit", str(DEFAULT_LIMIT))
+        await self.answer(self.list_runs(self.get_query_argument("path", "", strip=False)))
 
-        def work() -> dict[str, Any]:
-            count = parse_limit(limit)
-            wanted = parse_status(status)
-            older_than = parse_id(before)
-            with self.opened(path) as store:
-                if store is None:
-                    return {"runs": [], "store": None, "workflow": None, "next": None}
-                # One more than asked for tells whether there is a next page.
-                runs = store.runs(workflow=workflow or None, status=wanted, limit=count + 1, before=older_than)
-                return {
-                    "runs": [run.to_dict() for run in runs[:count]],
-                    "store": shown(store.url),
-                    "workflow": self.stores.workflow(path, store) if path else None,
-                    "next": runs[count - 1].id if len(runs) > count else None,
-                }
-
-        await self.answer(work)
+    async def list_runs(self, path: str) -> dict[str, Any]:
+        count = parse_limit(self.get_query_argument("limit", str(DEFAULT_LIMIT)))
+        status = parse_status(self.get_query_argument("status", ""))
+        workflow = self.get_query_argument("workflow", "", strip=False) or None
+        before = parse_id(self.get_query_argument("before", ""))
+        async with self.opened(path) as store:
+            if store is None:
+                return {"runs": [], "store": None, "workflow": None, "next": None}
+            # One more than asked for tells whether there is a next page.
+            runs = await store.runs(workflow=workflow, status=status, limit=count + 1, before=before)
+            return {
+                "runs": await plain(runs[:count]),
+                "store": shown(store.url),
+                "workflow": await asyncio.to_thread(self.stores.workflow, path, store.url) if path else None,
+                "next": runs[count - 1].id if len(runs) > count else None,
+            }
 
 
 class RunHandler(Handler):
@@ -137,16 +135,19 @@ class RunHandler(Handler):
     @web.authenticated
     @authorized
     async def get(self, run_id: str) -> None:
-        path = self.get_query_argument("path", "", strip=False)
+        await self.answer(self.show_run(run_id, self.get_query_argument("path", "", strip=False)))
 
-        def work() -> dict[str, Any]:
-            with self.opened(path) as store:
-                if store is None:
-                    raise NotFound("there is no store here yet", hint="run a cell with %%checkpointed first")
-                run = store.run(run_id)
-                return {"run": run.to_dict(), "steps": [step.to_dict() for step in store.steps(run.id)]}
+    async def show_run(self, run_id: str, path: str) -> dict[str, Any]:
+        async with self.opened(path) as store:
+            if store is None:
+                raise NotFound("there is no store here yet", hint="run a cell with %%checkpointed first")
+            run = await store.run(run_id)
+            return {"run": run.to_dict(), "steps": await plain(await store.steps(run.id))}
 
-        await self.answer(work)
+
+async def plain(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """As JSON shows them. Of a thousand that takes a while, so it is not done on the event loop either."""
+    return await asyncio.to_thread(lambda: [record.to_dict() for record in records])
 
 
 def parse_limit(text: str) -> int:

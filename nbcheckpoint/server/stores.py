@@ -10,44 +10,26 @@ root's own ancestors are looked at, and those no client can influence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from nbcheckpoint.config import find_store
 from nbcheckpoint.errors import NotFound, UsageError
-from nbcheckpoint.model import Run, Step
+
+if TYPE_CHECKING:
+    from nbcheckpoint.store import Store
+    from nbcheckpoint.store.aio import AsyncStore
 
 
-class StoreReader(Protocol):
-    """The part of `nbcheckpoint.store.Store` the server uses."""
-
-    @property
-    def url(self) -> str: ...
-
-    def runs(
-        self,
-        *,
-        workflow: str | None = None,
-        status: str | None = None,
-        limit: int | None = None,
-        before: str | None = None,
-    ) -> list[Run]: ...
-
-    def run(self, run: str, /) -> Run: ...
-
-    def steps(self, run: str, /) -> list[Step]: ...
-
-    def close(self) -> None: ...
-
-
-StoreOpener = Callable[["str | Path"], StoreReader]
+StoreOpener = Callable[["str | Path"], "Store"]
 """Opens an existing store. MUST raise `NotFound` where there is none, and create nothing."""
 
 
-def open_existing(where: str | Path) -> StoreReader:
+def open_existing(where: str | Path) -> Store:
     from nbcheckpoint.store import open_store  # only once somebody asks: server start-up stays fast
 
     return open_store(where, create=False)
@@ -63,18 +45,24 @@ class Stores:
     """The explicitly configured store, if any."""
     opener: StoreOpener = field(default=open_existing)
 
-    def open(self, path: str = "") -> StoreReader | None:
+    async def open(self, path: str = "") -> AsyncStore | None:
         """The store for the notebook at `path` (the server's own, if empty); None where there is none yet.
 
         Raises `UsageError` when `path` leaves the server's root.
         """
-        where = self.locate(path)
+        where, opened = await asyncio.to_thread(self._prepare, path)
         if where is None:
             return None
         try:
-            return self.opener(where)
+            return await opened(lambda: self.opener(where))
         except NotFound:
             return None
+
+    def _prepare(self, path: str) -> tuple[str | Path | None, Callable[[Callable[[], Store]], Awaitable[AsyncStore]]]:
+        """What looks at the disk before a store is opened: for the folder, and for the code that opens it."""
+        from nbcheckpoint.store.aio import opened
+
+        return self.locate(path), opened
 
     def locate(self, path: str = "") -> str | Path | None:
         folder = self._folder(path)
@@ -85,10 +73,10 @@ class Stores:
         except OSError as error:
             raise _refusal(path) from error
 
-    def workflow(self, path: str, store: StoreReader) -> str:
-        """The name a kernel of the notebook at `path` gives its runs: the path from the store's parent."""
+    def workflow(self, path: str, url: str) -> str:
+        """The name a kernel of the notebook at `path` gives its runs: its path from the folder the store is in."""
         notebook = self._folder(path) / PurePosixPath(path).name
-        home = Path(store.url.removeprefix("file://")).parent
+        home = Path(url.removeprefix("file://")).parent
         return notebook.relative_to(home).as_posix() if notebook.is_relative_to(home) else notebook.name
 
     def _folder(self, path: str) -> Path:

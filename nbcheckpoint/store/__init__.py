@@ -15,11 +15,15 @@ Nothing is unpickled unless the record that names the stream carries this user's
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -28,7 +32,7 @@ import msgspec
 from msgspec.structs import replace
 
 from nbcheckpoint import config
-from nbcheckpoint.backend.base import ABSENT, Backend
+from nbcheckpoint.backend.base import ABSENT, Backend, Entry
 from nbcheckpoint.codec import pickle as codec
 from nbcheckpoint.codec.chunks import BlobWriter, names_of
 from nbcheckpoint.codec.cipher import Cipher
@@ -37,6 +41,7 @@ from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.codec.sign import Signer
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.errors import (
+    ChunkPruned,
     Conflict,
     Error,
     NotFound,
@@ -61,7 +66,10 @@ from nbcheckpoint.model import (
     new_id,
     utc_now,
 )
+from nbcheckpoint.redact import redact, redact_source
+from nbcheckpoint.store.listing import Listing
 from nbcheckpoint.store.liveness import seen, this_process
+from nbcheckpoint.store.telling import tell_changed, tell_damage, tell_started, tell_step, telling
 
 if TYPE_CHECKING:
     from nbcheckpoint.retention import Policy
@@ -77,33 +85,146 @@ __all__ = ["Saved", "Store", "find_store", "open_store"]
 find_store = config.find_store
 
 R = TypeVar("R", Run, Step, Checkpoint)
+T = TypeVar("T")
+
+_log = logging.getLogger("nbcheckpoint")
 
 ENCRYPTED = b"\0encrypted\n"
 """In front of an encrypted record. No JSON begins like that."""
 
 
 class Saved(NamedTuple):
-    """A checkpoint on its way. It counts once `done` has a result."""
+    """A checkpoint on its way. It counts once `done` has a result.
+
+    >>> from nbcheckpoint.model import Checkpoint
+    >>> draft = Checkpoint(id="", created="", run="", step="", code="0" * 64)
+    >>> with open_store("memory://") as store:
+    ...     saved = store.save(draft, {"x": 1}, wait=False)
+    ...     saved.done.result()
+    >>> saved.checkpoint.names
+    ('x',)
+    """
 
     checkpoint: Checkpoint
     done: Future[None]
 
 
-class Store:
-    """One store, open. Safe to use from several threads."""
+@dataclass(slots=True)
+class _Waiting:
+    """A checkpoint whose chunks are put and whose record is not written yet."""
 
-    def __init__(self, backend: Backend, signer: Signer, cipher: Cipher | None = None) -> None:
+    record: Checkpoint
+    stage: Callable[[], Checkpoint] | None
+    """Puts the chunks once more. It holds on to the values, until the record is written."""
+    losses: int
+    """As many as the store knew of when it was staged."""
+    expect: str | None = ABSENT
+    done: Future[None] = field(default_factory=Future)
+
+    def succeeded(self) -> None:
+        record, self.stage = self.record, None
+        self.done.set_result(None)
+        emit("checkpoint_saved", run=record.run, step=record.step, checkpoint=record.id, bytes=record.bytes)
+
+    def failed(self, error: BaseException) -> None:
+        if not self.done.done():
+            self.stage = None
+            self.done.set_exception(error)
+            emit("checkpoint_failed", run=self.record.run, step=self.record.step, error=str(error))
+
+
+class Store:
+    """One store, open. Safe to use from several threads. `open_store` makes one.
+
+    A run, with a step that leaves a checkpoint:
+
+    >>> from nbcheckpoint.model import Checkpoint, Step
+    >>> store = open_store("memory://")
+    >>> run = store.begin_run("train.ipynb")
+    >>> draft = Checkpoint(id="", created="", run=run.id, step="000000", code="0" * 64, source="x = [1, 2]")
+    >>> saved = store.save(draft, {"x": [1, 2], "n": 3}, outputs=[{"output_type": "stream", "text": "hi"}])
+    >>> id = saved.checkpoint.id
+    >>> store.put_step(Step(run=run.id, address="000000", name="load", status="completed", checkpoint=id))
+    >>> store.update_run(run.id, status="completed", owner=None).status
+    'completed'
+
+    Looking at it, which never unpickles, and getting the values back:
+
+    >>> [found.workflow for found in store.runs(status="completed", limit=10)]
+    ['train.ipynb']
+    >>> store.run(run.id).status, [step.name for step in store.steps(run.id)]
+    ('completed', ['load'])
+    >>> [(value.name, value.type, value.preview) for value in store.checkpoint(id).values]
+    [('x', 'list', '[1, 2]'), ('n', 'int', '3')]
+    >>> store.outputs(store.checkpoint(id))
+    [{'output_type': 'stream', 'text': 'hi'}]
+    >>> store.restore(id, ["x"])
+    {'x': [1, 2]}
+    >>> store.load(id).values
+    {'x': [1, 2], 'n': 3}
+    >>> [found.id == id for found in store.find("0" * 64)]
+    [True]
+
+    Several at once, for quick work:
+
+    >>> later = store.save(draft, {"x": [1, 2], "n": 4}, defer=True).checkpoint.id
+    >>> store.flush()
+    >>> found = store.diff(id, later).values[0]
+    >>> found.name, found.change
+    ('n', 'changed')
+
+    Looking after it:
+
+    >>> store.pin(run.id).pinned, store.unpin(run.id).pinned, store.note(run.id, "good").note
+    (True, False, 'good')
+    >>> store.verify().clean
+    True
+    >>> moved = store.export(run.id, "run.zip")
+    >>> other = open_store("memory://")
+    >>> other.import_("run.zip").trusted
+    True
+    >>> other.trust(run.id).checkpoints   # it was trusted already: we signed it ourselves
+    ()
+    >>> store.copy_to("memory://copied").records
+    4
+    >>> store.delete_checkpoint(later)
+    True
+    >>> [gone.id == run.id for gone in store.delete_run(run.id).runs]
+    [True]
+    >>> store.prune().checkpoints
+    ()
+    >>> store.put_run(run)                # one that could not be written when it began
+    >>> len(store.private_digest("a secret"))
+    64
+    >>> other.close(); store.close()
+    """
+
+    def __init__(
+        self, backend: Backend, signer: Signer, cipher: Cipher | None = None, *, version: int = FORMAT
+    ) -> None:
         self.backend = backend
+        self.version = version
+        """The format it says it has. A later one than ours is listed, as far as that goes; no more."""
+        self._told_too_new = False
         self._signer = signer
         self._cipher = cipher
         self._names = Recogniser()
+        self._listing = Listing(lambda: self.backend, partial(self._listed, Run), legible=cipher is None)
         # One ordered writer: two saves in flight could commit in the wrong order and lose one.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writer")
         self._pending: Future[None] | None = None
-        self._deferred: list[Checkpoint] = []
+        self._deferred: list[_Waiting] = []
+        self._settling = threading.RLock()
+        """Held by whatever waits for the disk: see `_settled`."""
+        self._losses = 0
+        """How often chunks are known to have gone that a save of ours may count on."""
+        _stores.add(self)
+        if hasattr(backend, "on_damage"):
+            backend.on_damage = tell_damage
 
     @property
     def url(self) -> str:
+        """How to open the same store again."""
         return self.backend.url
 
     def __repr__(self) -> str:
@@ -120,47 +241,43 @@ class Store:
         before: str | None = None,
     ) -> list[Run]:
         """Newest first. `before` continues behind that run. A run whose process is gone is `interrupted`."""
-        found: list[Run] = []
-        after = f"run/{before}" if before else ""
-        while limit is None or len(found) < limit:
-            page = 2000 if limit is None or workflow or status else limit - len(found)
-            entries = self.backend.scan("run/", after=after, limit=page, reverse=True)
-            for entry in entries:
-                run = seen(self._open(Run, entry.key, entry.value))
-                if (workflow is None or run.workflow == workflow) and (status is None or run.status == status):
-                    found.append(run)
-            if len(entries) < page:
-                break
-            after = entries[-1].key
-        return found if limit is None else found[:limit]
+        return self._listing.newest(workflow=workflow, status=status, limit=limit, before=before)
 
     def run(self, run: str) -> Run:
         """One run by its id. Raises NotFound."""
         return seen(self._get(Run, f"run/{run}"))
 
-    def begin_run(self, workflow: str, **fields: Any) -> Run:
+    def begin_run(self, /, workflow: str, **fields: Any) -> Run:
         """A new run, owned by this process."""
         now = utc_now()
         run = Run(id=new_id(), workflow=workflow, created=now, updated=now, owner=this_process(), **fields)
         self._put(f"run/{run.id}", run, expect=ABSENT, durable=False)
+        tell_started(run)
         return run
 
     def put_run(self, run: Run) -> None:
         """Write a run's record whole: one that could not be written when it began."""
         self._put(f"run/{run.id}", run, durable=False)
+        tell_started(run)
 
-    def update_run(self, run: str, *, durable: bool = False, **changes: Any) -> Run:
+    def update_run(self, /, run: str, *, durable: bool = False, **changes: Any) -> Run:
         """Change fields of a run, whoever else changes others at the same time."""
-        return self._update(Run, f"run/{run}", {"updated": utc_now(), **changes}, durable=durable)
+        before, after = self._update(Run, f"run/{run}", {"updated": utc_now(), **changes}, durable=durable)
+        if "status" in changes:
+            tell_changed(before, after)
+        return after
 
     def steps(self, run: str, *, inner: bool = False) -> list[Step]:
         """The steps of a run in the order of execution; with `inner`, those that steps consist of as well."""
-        found = [self._open(Step, entry.key, entry.value) for entry in self.backend.scan(f"step/{run}/")]
+        found = self._listed(Step, self.backend.scan(f"step/{run}/"))
         return [step for step in found if inner or "." not in step.address]
 
     def put_step(self, step: Step, *, durable: bool = False) -> None:
-        """Write a step's record as it is now."""
-        self._put(f"step/{step.run}/{step.address}", step, durable=durable)
+        """Write a step's record as it is now, without secrets."""
+        reason = step.reason and replace(step.reason, text=redact(step.reason.text))
+        shown = replace(step, name=redact_source(step.name), error=redact(step.error), reason=reason)
+        self._put(f"step/{step.run}/{step.address}", shown, durable=durable)
+        tell_step(shown)
 
     # Checkpoints
 
@@ -168,10 +285,17 @@ class Store:
         """One checkpoint by its id. Raises NotFound, StoreTooNew."""
         return self._get(Checkpoint, f"checkpoint/{id}")
 
+    def delete_checkpoint(self, id: str) -> bool:
+        """Forget one checkpoint. Its bytes are given back by the next `prune`. False if there was none."""
+        self._check_version()
+        return self.backend.delete(f"checkpoint/{id}")
+
     def find(self, code: str, inputs: str = "", *, limit: int | None = 20) -> list[Checkpoint]:
         """Checkpoints this code (with these inputs) has left, newest first. Only our own: others are not hits."""
         prefix = f"checkpoint/{code[:16]}-" + (f"{inputs[:16]}-" if inputs else "")
-        found = [self._open(Checkpoint, e.key, e.value) for e in self.backend.scan(prefix, limit=None)]
+        if self.version > FORMAT:
+            return []
+        found = self._listed(Checkpoint, self.backend.scan(prefix, limit=None))
         mine = [c for c in found if c.trusted and c.code == code and c.inputs_digest.startswith(inputs)]
         return sorted(mine, key=lambda c: c.id.rpartition("-")[2], reverse=True)[:limit]
 
@@ -195,59 +319,133 @@ class Store:
 
         With `defer=True` it is committed together with the next one that is not, or by `flush`: for work so quick
         that doing it again costs less than a sync of the disk.
+
+        What was found present and has been pruned before the commit is put again, once. If the values have changed by
+        then, which only happens without waiting, the save fails with ChunkPruned: nothing is saved in their place.
         """
         if self._pending is not None:
             wait_for([self._pending])
+        losses, stage = self._losses, partial(self._stage, draft, dict(values), outputs, references)
+        try:
+            waiting = _Waiting(stage(), stage, losses)
+        except Error as error:
+            emit("checkpoint_failed", run=draft.run, step=draft.step, error=str(error))
+            raise
+        self._deferred.append(waiting)
+        if not defer and wait:
+            self.flush()
+        elif not defer:
+            self._commit_deferred()
+        return Saved(waiting.record, waiting.done)
+
+    def _stage(
+        self,
+        draft: Checkpoint,
+        values: Mapping[str, Any],
+        outputs: Sequence[Any],
+        references: Mapping[int, Reference] | None,
+    ) -> Checkpoint:
+        """Put the chunks; returns the record that names them, which is yet to be written."""
+        self._check_version()
         encrypt = partial(self._cipher.encrypt, context=b"chunk") if self._cipher else None
-        writer = BlobWriter(self.backend.put_chunk, self._names, encrypt=encrypt)
+        writer = BlobWriter(self.backend.put_chunks, self._names, encrypt=encrypt)
         encoded = codec.encode(values, writer, references=references)
-        checkpoint = replace(
+        shown = writer.blob(msgspec.json.encode(outputs)) if outputs else None
+        return replace(
             draft,
+            name=redact_source(draft.name),
+            source=redact_source(draft.source),
             id=new_checkpoint_id(draft.code, draft.inputs_digest),
             created=utc_now(),
             values=tuple(_describe(name, values[name]) for name in encoded.names),
-            not_saved=(*draft.not_saved, *encoded.failed),
+            not_saved=tuple(replace(item, why=redact(item.why)) for item in (*draft.not_saved, *encoded.failed)),
             stream=encoded.stream,
             buffers=encoded.buffers,
             definitions=tuple(_definition(name) for name in encoded.live),
             needs=tuple(sorted({reference.checkpoint for reference in encoded.referred})),
-            outputs=writer.blob(msgspec.json.encode(outputs)) if outputs else None,
+            outputs=shown,
+            bytes=writer.written,
         )
-        record = replace(checkpoint, bytes=writer.written)
-        self._deferred.append(record)
-        if defer:
-            return Saved(record, Future())
-        pending = self._commit_deferred()
-        if wait:
-            self.flush()
-            return Saved(record, _done())
-        return Saved(record, pending)
 
-    def _commit_deferred(self) -> Future[None]:
-        records, self._deferred = self._deferred, []
-        self._pending = self._writer.submit(self._commit, records)
-        return self._pending
+    def _commit_deferred(self) -> None:
+        batch, self._deferred = self._deferred, []
+        self._pending = self._writer.submit(self._commit, batch)
 
-    def _commit(self, records: Sequence[Checkpoint]) -> None:
-        """In order, and all as durable as the last: one sync of the disk for all of them."""
-        for record in records:
-            self._commit_one(record, durable=record is records[-1])
-
-    def _commit_one(self, record: Checkpoint, *, durable: bool) -> None:
+    def _commit(self, batch: Sequence[_Waiting]) -> None:
+        """In order, and all as durable as the last. What a prune took away meanwhile is put again, once."""
         try:
-            self._put(f"checkpoint/{record.id}", record, expect=ABSENT, durable=durable)
-        except Error as error:
-            emit("checkpoint_failed", run=record.run, step=record.step, error=str(error))
-            raise
-        emit("checkpoint_saved", run=record.run, step=record.step, checkpoint=record.id, bytes=record.bytes)
+            with self._settling:
+                try:
+                    self._write(batch)
+                except ChunkPruned:
+                    self._losses += 1
+                    self._write(batch)
+        except BaseException as error:  # a fault of ours, too, must not leave anybody waiting
+            for item in batch:
+                item.failed(error)
+        for item in batch:
+            item.done.result()
+
+    def _write(self, batch: Sequence[_Waiting]) -> None:
+        left = [item for item in batch if not item.done.done() and self._is_whole(item)]
+        if any(blob.chunk_size for item in left[:-1] for blob in item.record.blobs):
+            self.backend.sync()  # no record is seen before its chunks
+        for item in left:
+            # One sync of the disk for all of them. On a second try some may be there already, and stay.
+            self._write_record(f"checkpoint/{item.record.id}", item.record, item.expect, durable=item is left[-1])
+            item.expect = None
+        for item in left:
+            item.succeeded()
+
+    def _is_whole(self, item: _Waiting) -> bool:
+        """Is all there that its record names, put again if need be? If not, it has failed.
+
+        A loss is told once, to whoever syncs next; so after one, everybody who was saving looks again. The values
+        may have changed since they were saved: then nothing can be put in place of what is gone.
+        """
+        if item.losses == self._losses:
+            return True
+        item.losses = self._losses
+        lost = self._lost_chunk(item.record)
+        if lost and item.stage is not None:
+            again = item.stage()
+            if again.blobs != item.record.blobs:
+                item.failed(ChunkPruned(lost))
+                return False
+            item.record = replace(item.record, bytes=item.record.bytes + again.bytes)
+        return True
+
+    def _lost_chunk(self, record: Checkpoint) -> str:
+        """A chunk the record names that is not there, or ""."""
+        for blob in record.blobs:
+            if blob.index and not self.backend.has_chunk(blob.index):
+                return blob.index
+            for name in names_of(blob, self.backend.read_chunk):
+                if not self.backend.has_chunk(name):
+                    return name
+        return ""
+
+    def _settled(self, work: Callable[[], T]) -> T:
+        """Do what waits for the disk and is no save. Told of a lost chunk, it lets those who save know, and goes on."""
+        with self._settling:
+            try:
+                return work()
+            except ChunkPruned:
+                self._losses += 1
+                return work()
+
+    def _sync(self) -> None:
+        self._settled(self.backend.sync)
 
     def flush(self) -> None:
         """Wait until everything saved so far is durable; raises what went wrong with it."""
-        if self._pending is not None:
-            wait_for([self._pending])
-        pending = self._commit_deferred() if self._deferred else self._pending
-        self._pending = None
+        pending, self._pending = self._pending, None
         if pending is not None:
+            wait_for([pending])
+        batch, self._deferred = self._deferred, []
+        if batch:
+            self._commit(batch)  # here and now: handing it to the writer would take two switches of threads
+        elif pending is not None:
             pending.result()
 
     def restore(self, id: str, names: Sequence[str] | None = None, *, resolve: Resolve | None = None) -> dict[str, Any]:
@@ -268,13 +466,15 @@ class Store:
         Raises Untrusted before a byte of it is unpickled. `resolve` gives the live object for a reference to an
         earlier checkpoint; without it, that checkpoint is loaded too.
         """
+        self._check_version()
         checkpoint = self.checkpoint(id)
         if not checkpoint.trusted:
             raise Untrusted(f"checkpoint {id} does not carry your signature")
         if checkpoint.stream is None:
             return Decoded({}, {})
-        stream = self._read(checkpoint.stream)
-        buffers = [self._map(blob) for blob in checkpoint.buffers]
+        with telling():
+            stream = self._read(checkpoint.stream)
+            buffers = [self._map(blob) for blob in checkpoint.buffers]
         try:
             loaded = codec.decode(stream, buffers, resolve or self._resolver())
         except Error:
@@ -306,18 +506,21 @@ class Store:
         """A blob's bytes, every one of them checked against the names the record gives."""
         if not blob.chunk_size:
             return blob.data
-        try:
-            data = b"".join(self._pieces(blob))
-        except NotFound as error:
-            raise StoreDamaged(f"a part of the checkpoint is missing: {error}") from error
+        data = b"".join(self._pieces(blob))
         if len(data) != blob.size:
             raise StoreDamaged(f"{len(data)} bytes where {blob.size} were saved")
         return data
 
     def _pieces(self, blob: Blob) -> Iterator[bytes]:
-        for name in names_of(blob, self.backend.read_chunk):
-            data = self.backend.read_chunk(name)
+        for name in names_of(blob, self._read_chunk):
+            data = self._read_chunk(name)
             yield self._decrypted(data, b"chunk") if blob.encrypted else data
+
+    def _read_chunk(self, name: str) -> bytes:
+        try:
+            return self.backend.read_chunk(name)
+        except NotFound as error:
+            raise StoreDamaged(f"a part of the checkpoint is missing: {error}", key=name) from error
 
     def _decrypted(self, data: bytes, context: bytes) -> bytes:
         if self._cipher is None:
@@ -330,10 +533,18 @@ class Store:
             return bytearray(blob.data)
         if blob.encrypted:
             return bytearray().join(self._pieces(blob))
+        names = names_of(blob, self._read_chunk)
         try:
-            return self.backend.map_chunks(names_of(blob, self.backend.read_chunk), blob.size)
+            return self.backend.map_chunks(names, blob.size)
         except NotFound as error:
-            raise StoreDamaged(f"a part of the checkpoint is missing: {error}") from error
+            lost = next((name for name in names if not self.backend.has_chunk(name)), "")
+            raise StoreDamaged(f"a part of the checkpoint is missing: {error}", key=lost) from error
+
+    def _forget(self) -> None:
+        """In a forked child: the writer's thread is not there, and what the parent was saving is the parent's."""
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writer")
+        self._pending, self._deferred = None, []
+        self._settling = threading.RLock()
 
     def close(self) -> None:
         """Wait for what is being saved, then let go of everything."""
@@ -356,6 +567,15 @@ class Store:
     # Records
 
     def _put(self, key: str, record: Record, *, expect: str | None = None, durable: bool) -> None:
+        write = partial(self._write_record, key, record, expect, durable=durable)
+        with telling():
+            if durable:
+                self._settled(write)
+            else:
+                write()
+
+    def _write_record(self, key: str, record: Record, expect: str | None, *, durable: bool) -> None:
+        self._check_version()
         sealed = self._signer.seal(key, record.to_json())
         if self._cipher is not None:
             sealed = ENCRYPTED + self._cipher.encrypt(sealed, key.encode())
@@ -367,17 +587,19 @@ class Store:
             raise NotFound(f"no {key.replace('/', ' ', 1)}", hint="nbcheckpoint runs lists what there is")
         return self._open(kind, key, found.value)
 
-    def _update(self, kind: type[R], key: str, changes: dict[str, Any], *, durable: bool) -> R:
+    def _update(self, kind: type[R], key: str, changes: dict[str, Any], *, durable: bool) -> tuple[R, R]:
+        """The record as it was, and as it is now."""
         while True:
             found = self.backend.get(key)
             if found is None:
                 raise NotFound(f"no {key.replace('/', ' ', 1)}")
-            record = replace(self._open(kind, key, found.value), **changes)
+            before = self._open(kind, key, found.value)
+            record = replace(before, **changes)
             try:
                 self._put(key, record, expect=found.version, durable=durable)
             except Conflict:
                 continue  # someone else was faster: their change is kept, ours is made on top of it
-            return record
+            return before, record
 
     def _open(self, kind: type[R], key: str, sealed: bytes) -> R:
         if sealed.startswith(ENCRYPTED):
@@ -386,10 +608,25 @@ class Store:
         try:
             record = kind.from_json(body)
         except msgspec.MsgspecError as error:
-            raise StoreDamaged(f"the record {key} cannot be read: {error}") from error
+            self._check_version()  # then it is none of our business what it says
+            raise StoreDamaged(f"the record {key} cannot be read: {error}", key=key) from error
         if isinstance(record, Checkpoint) and record.format > FORMAT:
             raise StoreTooNew(f"{key} was written in format {record.format}", version=record.format)
         return record if trusted == record.trusted else replace(record, trusted=trusted)
+
+    def _listed(self, kind: type[R], entries: Iterable[Entry]) -> Iterator[R]:
+        """The records among which those of a later version are left out, and told once."""
+        for entry in entries:
+            try:
+                yield self._open(kind, entry.key, entry.value)
+            except StoreTooNew as error:
+                if not self._told_too_new:
+                    self._told_too_new = True
+                    _log.warning("%s · %s", error, error.hint)
+
+    def _check_version(self) -> None:
+        if self.version > FORMAT:
+            raise StoreTooNew(f"{self.url} was written in format {self.version}", version=self.version)
 
     # Upkeep. Each of these is a module of its own; imported when used.
 
@@ -475,7 +712,7 @@ def _describe(name: str, value: Any) -> Value:
         name=name,
         type=type_name(value),
         shape=shape_of(value),
-        preview=preview(value),
+        preview=preview(value, name),
         size=size if isinstance(size, int) else 0,
     )
 
@@ -498,10 +735,16 @@ def definition_digest(name: str) -> str | None:
         return None
 
 
-def _done() -> Future[None]:
-    future: Future[None] = Future()
-    future.set_result(None)
-    return future
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for store in _stores:
+        store._forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True, encrypt: bool | None = None) -> Store:
@@ -509,13 +752,24 @@ def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True
 
     With `create=False` a folder that is no store raises NotFound instead of becoming one. `encrypt=True` (or
     NBCHECKPOINT_ENCRYPT=1) makes a *new* store an encrypted one; an existing store stays what it is.
+
+    Raises StoreDamaged, StoreTooNew, StoreLocked and other StoreErrors, and UsageError for a URL nobody knows.
+
+    >>> with open_store("checkpoints") as store:
+    ...     run = store.begin_run("train.ipynb")
+    >>> with open_store("checkpoints", create=False) as store:
+    ...     [run.workflow for run in store.runs()]
+    ['train.ipynb']
     """
     location = config.store_location(url)
     backend = _open_backend(location, create=create)
     try:
         wanted = bool(os.environ.get(config.ENV_ENCRYPT)) if encrypt is None else encrypt
-        cipher = _cipher_for(backend, wanted)
-        return Store(backend, Signer(config.signing_key()), cipher)
+        said = _read_format(backend, wanted)
+        if said.format > FORMAT:
+            backend.read_only = True  # whatever we wrote might be wrong there
+        cipher = Cipher(config.encryption_key(create=False)) if said.encrypted else None
+        return Store(backend, Signer(config.signing_key()), cipher, version=said.format)
     except Error:
         backend.close()
         raise
@@ -550,27 +804,24 @@ class Format(Record, frozen=True, kw_only=True, omit_defaults=False):
     encrypted: bool = False
 
 
-def _cipher_for(backend: Backend, encrypt: bool) -> Cipher | None:
-    """Read what the store says about itself, writing it into a new one; refuse what is too new for us."""
+def _read_format(backend: Backend, encrypt: bool) -> Format:
+    """What the store says about itself, written into a new one."""
     found = backend.get("format")
-    if found is None:
+    if found is None and not backend.read_only:
         mine = Format(encrypted=encrypt)
-        cipher = Cipher(config.encryption_key(create=True)) if encrypt else None
-        if not backend.read_only:
-            try:
-                backend.put("format", _format.encode(mine), expect=ABSENT, durable=False)
-                return cipher
-            except Conflict:
-                found = backend.get("format")  # another process was first
+        if encrypt:
+            Cipher(config.encryption_key(create=True))
+        try:
+            backend.put("format", _format.encode(mine), expect=ABSENT, durable=False)
+            return mine
+        except Conflict:
+            found = backend.get("format")  # another process was first
     if found is None:
-        return None
+        return Format()
     try:
-        said = Format.from_json(found.value)
+        return Format.from_json(found.value)
     except msgspec.MsgspecError as error:
-        raise StoreDamaged("what the store says about itself cannot be read") from error
-    if said.format > FORMAT:
-        raise StoreTooNew(f"this store was written in format {said.format}", version=said.format)
-    return Cipher(config.encryption_key(create=False)) if said.encrypted else None
+        raise StoreDamaged("what the store says about itself cannot be read", key="format") from error
 
 
 _format = msgspec.json.Encoder()

@@ -33,7 +33,7 @@ from msgspec.structs import replace
 
 from nbcheckpoint.backend.base import ABSENT, check_key
 from nbcheckpoint.digests import digest
-from nbcheckpoint.errors import Conflict, NotFound, StoreDamaged, StoreError, StoreTooNew
+from nbcheckpoint.errors import ChunkPruned, Conflict, NotFound, StoreDamaged, StoreError, StoreTooNew
 from nbcheckpoint.model import FORMAT, Checkpoint, Record, Run, Step, utc_now
 from nbcheckpoint.store.survey import chunks_of
 from nbcheckpoint.store.trust import vouched
@@ -194,7 +194,7 @@ def _chunk_bytes(store: Store, name: str) -> bytes:
     try:
         return store.backend.read_chunk(name)
     except NotFound as error:
-        raise StoreDamaged(f"a part of the run is missing: {error}") from error
+        raise StoreDamaged(f"a part of the run is missing: {error}", key=name) from error
 
 
 # In
@@ -241,11 +241,15 @@ class _Reader:
         missing = [name for name in needed - chunks.keys() if not self._store.backend.has_chunk(name)]
         if missing:
             raise _refused(self._path, f"{len(missing)} chunks are missing")
-        self._store.backend.sync()
+        try:
+            self._store.backend.sync()
+        except ChunkPruned:
+            self._store._losses += 1  # it may have been meant for a save under way
+            raise
         if self._store._cipher is not None and chunks:
             self._notes["what was imported is not encrypted"] = None
         trusted = [self._put_record(member, manifest, trust) for member in reversed(records)]
-        self._store.backend.sync()
+        self._store._sync()
         return Moved(
             run=manifest.run,
             file=str(self._path),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -17,13 +18,19 @@ from nbcheckpoint.backend.base import ABSENT
 from nbcheckpoint.errors import Conflict, Error
 from nbcheckpoint.model import utc_now
 from nbcheckpoint.retention import DAY, Policy
-from nbcheckpoint.store.upkeep import prune
+from nbcheckpoint.store.telling import tell_error
+from nbcheckpoint.store.upkeep import collect, prune
 
 if TYPE_CHECKING:
     from nbcheckpoint.store import Store
 
 KEY = "upkeep"
 EVERY_SECONDS = 3600.0
+LITTER = 256 << 20
+"""Bytes of superseded checkpoints that are worth collecting before the hour is over: a long loop leaves many."""
+LITTER_SECONDS = 120.0
+LITTER_GRACE = 60.0
+"""What is put and not yet named by a record is younger than this, or is put again (see `upkeep`)."""
 LEAP_SECONDS = 7 * DAY
 """A store nobody pruned for that long was left alone, or the clock leapt: one cannot tell which."""
 
@@ -38,39 +45,72 @@ class Background:
         self._policy = policy or Policy()
         self._every = every_seconds
         self._next = float("-inf")
+        self._litter = 0
+        self._next_collect = time.monotonic() + LITTER_SECONDS
         self._thread: threading.Thread | None = None
 
     def saved(self) -> None:
         """Something was saved: start pruning if it is time. Never raises, never waits."""
-        if time.monotonic() < self._next or (self._thread is not None and self._thread.is_alive()):
-            return
-        self._next = time.monotonic() + self._every
-        thread = threading.Thread(target=self.prune_if_due, name="nbcheckpoint-prune", daemon=True)
+        if time.monotonic() >= self._next and self._start(self.prune_if_due):
+            self._next = time.monotonic() + self._every
+
+    def superseded(self, size: int) -> None:
+        """A checkpoint for which so many bytes were written is not needed any more. Never raises, never waits."""
+        self._litter += size
+        if self._litter >= LITTER and time.monotonic() >= self._next_collect and self._start(self.collect):
+            self._litter, self._next_collect = 0, time.monotonic() + LITTER_SECONDS
+
+    def _start(self, work: Callable[[], object]) -> bool:
+        if self._thread is not None and self._thread.is_alive():
+            return False
+        thread = threading.Thread(target=work, name="nbcheckpoint-prune", daemon=True)
         try:
             thread.start()
         except RuntimeError:
-            return  # no more threads, or the interpreter is ending: another time
+            return False  # no more threads, or the interpreter is ending: another time
         self._thread = thread
+        return True
 
     def wait(self, timeout: float | None = None) -> None:
         """Until the pruning under way, if any, is done."""
         if self._thread is not None:
             self._thread.join(timeout)
 
+    def collect(self) -> int:
+        """Give the bytes of superseded checkpoints back. Returns how many. Never raises."""
+        freed = 0
+
+        def work() -> None:
+            nonlocal freed
+            _, freed, _ = collect(self._store, LITTER_GRACE)
+            self._store._sync()
+
+        return freed if self._quietly(work) else 0
+
     def prune_if_due(self) -> bool:
         """Prune unless somebody did so lately. True if it was done. Never raises."""
-        try:
+        done = False
+
+        def work() -> None:
+            nonlocal done
             if self._store.backend.read_only or not self._claim():
-                return False
-            report = prune(self._store, self._policy)
+                return
+            for note in prune(self._store, self._policy).notes:
+                _log.warning("pruning: %s", note)
+            done = True
+
+        return self._quietly(work) and done
+
+    def _quietly(self, work: Callable[[], None]) -> bool:
+        try:
+            work()
         except Error as error:
             _log.warning("old checkpoints were not pruned: %s", error)
+            tell_error(error)
             return False
         except Exception:  # a fault of ours must not reach the user's code
             _log.exception("old checkpoints were not pruned")
             return False
-        for note in report.notes:
-            _log.warning("pruning: %s", note)
         return True
 
     def _claim(self) -> bool:

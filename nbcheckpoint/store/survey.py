@@ -42,9 +42,9 @@ class Problem(Record, frozen=True, kw_only=True):
     """Something that is not as it should be. `text` is the sentence."""
 
     kind: ProblemKind
-    """`index`: the backend's own bookkeeping. `record`: cannot be read. `too new`: written by a later version.
-    `untrusted`: signed by somebody else or nobody. `chunk`: its bytes are not those its name stands for.
-    `missing`: a checkpoint that cannot be restored, because something it needs is not there."""
+    """`index`: the backend's own bookkeeping, or a row of it. `record`: cannot be read. `too new`: written by a
+    later version. `untrusted`: signed by somebody else or nobody. `chunk`: its bytes are not those its name stands
+    for. `missing`: a checkpoint that cannot be restored, because something it needs is not there."""
     key: str
     """The record's key or the chunk's name."""
     text: str
@@ -136,20 +136,21 @@ def survey(store: Store, *, chunks: bool = True) -> Survey:
 
 
 def _entries(store: Store, found: Survey) -> Iterator[Entry]:
-    after = ""
+    after, limit = "", PAGE
     while True:
         try:
-            page = store.backend.scan(after=after, limit=PAGE)
+            page = store.backend.scan(after=after, limit=limit)
         except StoreDamaged as error:
-            # One bad row spoils its page. Where the error says which it is, the walk goes on behind it.
-            key = str(getattr(error, "key", ""))
-            found.unread.append(Problem(kind="record", key=key, text=str(error)))
-            if key <= after:
-                return
-            after = key
+            if limit > 1:
+                limit = 1  # one bad row spoils its page: up to it they are taken one by one
+                continue
+            found.unread.append(Problem(kind="index", key=error.key, text=str(error)))
+            if error.key <= after:
+                return  # it is not known which: so is what lies behind it
+            after, limit = error.key, PAGE
             continue
         yield from page
-        if len(page) < PAGE:
+        if len(page) < limit:
             return
         after = page[-1].key
 
@@ -228,13 +229,15 @@ def chunks_of(record: Checkpoint, store: Store, *, read: Callable[[str], bytes] 
         try:
             found.update(_checked(name, record) for name in names_of(blob, read))
         except NotFound as error:
-            raise StoreDamaged(f"the list of checkpoint {record.id}'s chunks is missing: {error}") from error
+            text = f"the list of checkpoint {record.id}'s chunks is missing: {error}"
+            raise StoreDamaged(text, key=blob.index) from error
     return frozenset(found)
 
 
 def _checked(name: str, record: Checkpoint) -> str:
     if not CHUNK_NAME.match(name):
-        raise StoreDamaged(f"checkpoint {record.id} names something that is no chunk: {name[:80]!r}")
+        text = f"checkpoint {record.id} names something that is no chunk: {name[:80]!r}"
+        raise StoreDamaged(text, key=f"checkpoint/{record.id}")
     return name
 
 

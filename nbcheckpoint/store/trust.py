@@ -42,11 +42,11 @@ def trust(store: Store, id: str) -> Trusted:
         try:
             store.backend.read_chunk(name)
         except NotFound as error:
-            raise StoreDamaged(f"{id} was not trusted, because a part of it is missing: {error}") from error
+            raise StoreDamaged(f"{id} was not trusted, because a part of it is missing: {error}", key=name) from error
     # Checkpoints first and the run last: killed in between, what is sealed is whole.
     for key, (record, version, _) in reversed(records.items()):
         store._put(key, vouched(record), expect=version, durable=False)
-    store.backend.sync()
+    store._sync()
     sealed = [record for record, _, _ in records.values()]
     checkpoints = [record for record in sealed if isinstance(record, Checkpoint)]
     return Trusted(

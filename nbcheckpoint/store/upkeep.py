@@ -11,7 +11,7 @@ Theory of operation. Records first, chunks after:
 A save puts chunks first and its record last, so at any moment there are chunks no record names yet. What keeps them
 is their age: putting a chunk that is there already makes it young again, and `delete_chunk(min_age=…)` looks at the
 age in the same transaction that deletes it. A chunk that was deleted under a save all the same (one that took longer
-than the grace time) makes that save's commit fail: it is told, never lost.
+than the grace time) makes that save's commit fail: the save puts it again, or is told; nothing is lost silently.
 
 Where anything cannot be read, it may name anything: then no checkpoint and no chunk goes, and the report says so.
 """
@@ -80,6 +80,7 @@ def prune(
 ) -> Pruned:
     """Remove what the policy does not keep. Raises StoreReadOnly; never loses anything that is kept."""
     policy = policy or Policy()
+    store._check_version()
     if store.backend.read_only and not dry_run:
         raise StoreReadOnly(f"nothing can be removed from {store.url}")
     found = survey(store, chunks=dry_run or policy.max_size is not None)
@@ -100,6 +101,7 @@ def prune(
 
 def delete_run(store: Store, run: str, *, grace_seconds: float = AT_ONCE_SECONDS) -> Pruned:
     """Remove a run, its steps, and those checkpoints it made or used that nobody else needs. Raises NotFound."""
+    store._check_version()
     if store.backend.get(f"run/{run}") is None:
         raise NotFound(f"no run {run}", hint="nbcheckpoint runs lists what there is")
     found = survey(store, chunks=False)
@@ -132,8 +134,9 @@ def _carry_out(
     _delete_keys(store, [key for key in found.quarantined if key[len(QUARANTINE) :] < quarantine_before])
     checkpoints = _delete_checkpoints(store, found, verdict.checkpoints)
     chunks, size, notes = collect(store, grace_seconds)
+    store._sync()  # so that a save under way learns of what it lost, not the sweep
     swept = store.backend.sweep(grace_seconds) if isinstance(store.backend, Sweeping) else 0
-    store.backend.sync()
+    store._sync()
     return Pruned(
         runs=tuple(runs),
         checkpoints=tuple(checkpoints),
@@ -208,6 +211,7 @@ def collect(store: Store, grace_seconds: float) -> tuple[int, int, tuple[str, ..
             freed = backend.delete_chunk(name, min_age=grace_seconds)
             count += bool(freed)
             size += freed
+    store._losses += bool(count)  # without grace, that may be what a save of this very process counts on
     return count, size, ()
 
 

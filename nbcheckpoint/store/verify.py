@@ -69,7 +69,7 @@ class Verified(Record, frozen=True, kw_only=True):
 
 def needs_salvage(result: Verified) -> bool:
     """Is the index itself damaged, so that records cannot even be reached? Only `salvage` helps then."""
-    return any(problem.kind in ("index", "record") and not problem.key for problem in result.problems)
+    return any(problem.kind == "index" for problem in result.problems)
 
 
 def salvage(location: str) -> str:
@@ -87,6 +87,8 @@ def verify(
     store: Store, *, repair: bool = False, progress: Progress | None = None, grace_seconds: float = GRACE_SECONDS
 ) -> Verified:
     """Check every record and every chunk. `repair` quarantines what is damaged and removes orphans."""
+    if repair:
+        store._check_version()
     if repair and store.backend.read_only:
         raise StoreReadOnly(f"nothing can be repaired in {store.url}")
     index = _check_index(store, repair)
@@ -98,7 +100,7 @@ def verify(
     if repair:
         problems = _repair(store, problems)
         removed, _, _ = collect(store, grace_seconds)
-        store.backend.sync()
+        store._sync()
     return Verified(
         records=_count(found),
         chunks=chunks,
@@ -171,7 +173,7 @@ def _check_checkpoints(store: Store, found: Survey, damaged: list[Problem]) -> l
         lost = [name for name in names if name in bad or not store.backend.has_chunk(name)]
         if lost and store.backend.get(f"checkpoint/{id}") is not None:
             broken[id] = f"{len(lost)} of its {len(names)} chunks are missing or damaged"
-    while True:
+    while all(problem.key for problem in found.unread):  # else the walk ended early, and much was not seen
         more = {id: why for id, why in _unsupported(found, broken).items() if id not in broken}
         if not more:
             break

@@ -17,6 +17,10 @@ class TestMemory(BackendContract):
     def reopen(self, backend: Backend) -> Backend:
         return MemoryBackend.from_url(backend.url)
 
+    def damage(self, backend: Backend, name: str) -> None:
+        chunks: dict[str, tuple[bytes, float]] = backend._shelf.chunks  # type: ignore[attr-defined]
+        chunks[name] = (b"?" + chunks[name][0][1:], chunks[name][1])
+
 
 class TestDisk(BackendContract):
     def open(self, place: Path) -> Backend:
@@ -24,3 +28,8 @@ class TestDisk(BackendContract):
 
     def reopen(self, backend: Backend) -> Backend:
         return DiskBackend.from_url(backend.url)
+
+    def damage(self, backend: Backend, name: str) -> None:
+        (pack,) = Path(backend.url).glob("??/*.pack")
+        with open(pack, "r+b") as file:
+            file.write(b"?")

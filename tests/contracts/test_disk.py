@@ -47,6 +47,10 @@ def sql(folder: Path, statement: str, *values: object) -> list[tuple[object, ...
     return rows
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def put_big(backend: DiskBackend, seed: int = 2) -> tuple[str, bytes]:
     name, data = chunk(seed, BIG)
     backend.put_chunk(name, data)
@@ -153,6 +157,30 @@ class TestFolder:
         backend.put("b", b"2")
         assert backend._writer._index is index
 
+    def test_versions_are_asked_again_after_any_commit(self, backend: DiskBackend, folder: Path) -> None:
+        other = DiskBackend(folder)
+        for number in range(3):
+            for writer in (backend, other):
+                version = writer.put("a", b"%d" % number, durable=False)
+                for reader in (backend, other):
+                    assert reader.versions("a") == reader.versions("a") == [("a", version)]
+        if (child := os.fork()) == 0:
+            version = backend.put("a", b"child")
+            os._exit(0 if backend.versions("a") == [("a", version)] else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert backend.versions("a") != [("a", version)]
+        other.close()
+
+    def test_every_transaction_counts_whoever_makes_it(self, backend: DiskBackend, folder: Path) -> None:
+        other = DiskBackend(folder)
+        for number in range(4):
+            for each in (backend, backend, other):
+                each.put("a", b"%d" % number, durable=number % 2 == 0)
+            with pytest.raises(errors.Conflict):
+                other.put("a", b"", expect="not this one")
+        assert sql(folder, "SELECT value FROM nbcheckpoint WHERE name = 'sequence'") == [(1 + 12,)]
+        other.close()
+
     def test_a_store_without_its_index_is_damaged_not_empty(self, backend: DiskBackend, folder: Path) -> None:
         backend.put("a", b"1")
         backend.close()
@@ -215,6 +243,17 @@ class TestDiskcache:
             assert cache.get("r/a") == b"1"
         assert backend.get("a").value == b"1"  # type: ignore[union-attr]
         DiskBackend(folder).close()
+
+    def test_rows_are_such_as_it_writes_itself(self, backend: DiskBackend, folder: Path) -> None:
+        backend.put("a", b"one")
+        backend.put("a", b"again")
+        backend.put("b", b"gone")
+        backend.delete("b")
+        put_big(backend)
+        found = sql(folder, "SELECT raw, expire_time, access_count, mode FROM Cache ORDER BY key")
+        assert found == [(1, None, 0, 2), (1, None, 0, 1)]
+        kept = dict(sql(folder, "SELECT key, value FROM Settings WHERE key IN ('count', 'size')"))  # type: ignore[arg-type]
+        assert list(kept.items()) == [("count", 2), ("size", BIG)]
 
     def test_settings_of_another_opener_do_not_evict_what_we_keep(self, backend: DiskBackend, folder: Path) -> None:
         backend.close()
@@ -644,6 +683,24 @@ class TestPruning:
         assert mine.exists()
         assert list(backend.verify_chunks()) == []
 
+    def test_a_commit_interrupted_after_it_went_through_keeps_its_packs(
+        self, backend: DiskBackend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Ctrl-C right behind COMMIT: the chunks are still staged, and their rows are there already."""
+        name, data = chunk(2, BIG)
+        backend.put_chunk(name, data)
+        with monkeypatch.context() as patch:
+            patch.setattr(disk_stage.Stage, "settle", _interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                backend.sync()
+        other, more = chunk(4, BIG)
+        backend.put_chunk(other, more)
+        backend.sync()
+        assert (backend.read_chunk(name), backend.read_chunk(other)) == (data, more)
+        again = DiskBackend(backend.url)
+        assert (again.read_chunk(name), again.read_chunk(other)) == (data, more)
+        again.close()
+
     def test_sweep_leaves_alone_what_is_being_saved(self, backend: DiskBackend) -> None:
         name, data = chunk(2, BIG)
         backend.put_chunk(name, data)
@@ -667,6 +724,14 @@ class TestPruning:
         assert the_pack(folder).stat().st_size == BIG
         assert backend.read_chunk(kept) == data
         assert bytes(view) == others[0][1]  # mapped buffers stay valid
+
+    def test_a_reserve_that_was_not_whole_is_made_so_again(self, backend: DiskBackend, folder: Path) -> None:
+        """On a full disk none of it could be written, and an empty file was then taken for the reserve for ever."""
+        backend.close()
+        for size in (0, 5000):
+            os.truncate(folder / disk_place.RESERVE, size)
+            DiskBackend(folder).close()
+            assert (folder / disk_place.RESERVE).stat().st_size >= disk_place.RESERVE_BYTES
 
     def test_a_full_disk_gives_the_space_of_a_failed_save_back(
         self, backend: DiskBackend, folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -319,3 +319,16 @@ def test_a_cell_killed_in_its_third_statement_goes_on_there(kernel: Kernel, tmp_
     assert after.stdout == "third\n"
     assert after.status == "resumed"
     assert kernel.run("open('seen').read() == a + b").result == "True", "the first two were not run again"
+
+
+def test_a_statement_that_fails_is_tried_again(kernel: Kernel) -> None:
+    kernel.run("from nbcheckpoint.notebook import cells\ncells.FIRST_WAIT = 0.01\nimport os\nfails = [1, 2]")
+    kernel.run(
+        "def flaky():\n    if fails:\n        fails.pop()\n        raise OSError('the net is down')\n    return 7"
+    )
+    shown = kernel.run("%%checkpointed --retries 2\nx = flaky()\nfor i in range(2): x += i\nx")
+    assert shown.stderr.count("OSError: the net is down · trying again") == 2
+    assert shown.result == "8"
+    kernel.run("fails = [1, 2, 3]")
+    failed = kernel.run("%%checkpointed --retries 2\nflaky()", fails=True)
+    assert failed.error == "OSError"

@@ -80,4 +80,5 @@ def test_the_demo(tmp_path: Path) -> None:
     outcome = json.loads(done.stdout)
     assert outcome["equal"] is True
     assert outcome["restored"] == ["measurements", "cleaning"]
-    assert outcome["repeated"] == ["model", "report"]
+    # How far the loop had come when it was killed depends on the machine.
+    assert sorted(outcome["resumed"] + outcome["computed"]) == ["model", "report"]

@@ -36,6 +36,12 @@ CASES = {
         "r = maybe()",
         "k, r",
     ),
+    "seeded to what it was already": (
+        "import random; random.seed(8)",
+        "random.seed(2)",
+        "random.seed(8)",
+        "random.random()",
+    ),
     "a name in a string": ("k = 1", "k = 2", "%time yy = k + 1", "yy"),
     "a query": (
         "import pandas as pd\nk = 1; df = pd.DataFrame({'a': [1, 2, 3]})",

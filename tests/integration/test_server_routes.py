@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -237,6 +238,25 @@ def test_the_store_is_read_off_the_event_loop_and_closed(server: Server, store: 
     assert "jupyter-server" not in store.opened_in
 
 
+def test_the_server_answers_others_while_a_store_is_slow(server: Server, store: ListStore) -> None:
+    arrived, gate = threading.Event(), threading.Event()
+    quick = store.runs
+
+    def slow(**query: Any) -> list[Run]:
+        arrived.set()
+        assert gate.wait(60), "nobody opened the gate: the event loop waits for the store"
+        return quick(**query)
+
+    store.runs = slow  # type: ignore[method-assign]
+    with ThreadPoolExecutor(1) as asking:
+        waiting = asking.submit(server.ask, "runs")
+        assert arrived.wait(60)
+        assert server.ask(f"runs/{store.records[0].id}")[0] == 200
+        assert not waiting.done()
+        gate.set()
+        assert waiting.result()[0] == 200
+
+
 def test_a_notebook_is_served_from_the_nearest_store_above_it(tmp_path: Path) -> None:
     root = tmp_path / "root"
     for folder in (tmp_path / ".nbcheckpoint", root / "a" / ".nbcheckpoint", root / "a" / "b", root / "c"):
@@ -251,12 +271,11 @@ def test_a_notebook_is_served_from_the_nearest_store_above_it(tmp_path: Path) ->
 def test_a_workflow_is_named_from_the_stores_parent(tmp_path: Path) -> None:
     stores = Stores(root=tmp_path / "root")
     (tmp_path / "root").mkdir()
-    inside = ListStore(url=str(tmp_path / "root" / "a" / ".nbcheckpoint"), records=[])
-    above = ListStore(url=(tmp_path / ".nbcheckpoint").as_uri(), records=[])
-    remote = ListStore(url="redis://cache/0", records=[])
+    inside = str(tmp_path / "root" / "a" / ".nbcheckpoint")
+    above = (tmp_path / ".nbcheckpoint").as_uri()
     assert stores.workflow("a/b/x y.ipynb", inside) == "b/x y.ipynb"
     assert stores.workflow("a/b/x.ipynb", above) == "root/a/b/x.ipynb"
-    assert stores.workflow("a/b/x.ipynb", remote) == "x.ipynb"
+    assert stores.workflow("a/b/x.ipynb", "redis://cache/0") == "x.ipynb"
 
 
 def test_a_link_out_of_the_root_is_not_followed(tmp_path: Path) -> None:

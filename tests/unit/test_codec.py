@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,11 @@ from nbcheckpoint.digests import Recogniser, digest
 class Chunks(dict[str, bytes]):
     """The simplest place for chunks."""
 
-    def put(self, name: str, data: bytes | memoryview) -> int:
-        assert digest(data) == name
-        if name in self:
-            return 0
-        self[name] = bytes(data)
-        return len(data)
+    def put(self, chunks: Sequence[tuple[str, bytes | memoryview]]) -> int:
+        assert all(digest(data) == name for name, data in chunks)
+        new = {name: bytes(data) for name, data in chunks if name not in self}
+        self.update(new)
+        return sum(map(len, new.values()))
 
     def read(self, blob: Any) -> bytearray:
         data = b"".join(self[name] for name in names_of(blob, self.__getitem__)) if blob.chunk_size else blob.data
@@ -80,6 +80,21 @@ def test_unchanged_chunks_are_not_written_again() -> None:
     second.blob(memoryview(array).cast("B"))
     assert first.written == array.nbytes
     assert second.written == CHUNK
+
+
+def test_a_big_blob_is_named_in_a_thread_or_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At exit, and where there are no threads left, a pool takes no more work."""
+    data = np.random.default_rng(0).bytes(3 * chunks.AHEAD * chunks.BATCH * CHUNK // 2 + 5)
+    one, two = Chunks(), Chunks()
+    threaded = BlobWriter(one.put).blob(data)
+
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(chunks.ThreadPoolExecutor, "submit", refuse)
+    assert BlobWriter(two.put).blob(data) == threaded
+    assert one == two
+    assert one.read(threaded) == data
 
 
 def test_shared_objects_stay_shared() -> None:

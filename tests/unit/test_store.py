@@ -123,6 +123,43 @@ def test_runs_newest_first_with_paging(store: Store) -> None:
         store.run("nothing")
 
 
+def test_a_second_listing_sees_what_changed_since_the_first(store: Store) -> None:
+    runs = [store.begin_run(f"{n}.ipynb") for n in range(5)]
+    assert [run.note for run in store.runs()] == [""] * 5
+    store.update_run(runs[1].id, note="changed")
+    store.backend.delete(f"run/{runs[2].id}")
+    new = store.begin_run("new.ipynb")
+    assert {run.id for run in store.runs()} == {run.id for run in runs} - {runs[2].id} | {new.id}
+    assert [run.note for run in store.runs() if run.note] == ["changed"]
+
+
+def test_a_run_forged_after_it_was_listed_is_not_believed(store: Store) -> None:
+    run = store.begin_run("a.ipynb")
+    assert store.runs()[0].trusted
+    sealed = store.backend.get(f"run/{run.id}").value  # type: ignore[union-attr]
+    store.backend.put(f"run/{run.id}", sealed.replace(b"a.ipynb", b"b.ipynb"))
+    assert [(run.workflow, run.trusted) for run in store.runs()] == [("b.ipynb", False)]
+
+
+def test_a_listing_of_everything_reads_each_record_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(5):
+        store.begin_run(f"{n}.ipynb")
+    first = store.runs()
+    monkeypatch.setattr(store.backend, "scan", lambda *_, **__: pytest.fail("read again"))
+    assert store.runs() == first
+    assert store.runs(status="completed") == []
+
+
+@pytest.mark.parametrize("encrypt", [False, True])
+def test_runs_of_one_workflow_whatever_its_name(encrypt: bool) -> None:
+    names = ["a", "ä/\u2603.ipynb", 'a "quoted" \\ one', "a\nb", "\U0001f600"]
+    with open_store("memory://", encrypt=encrypt) as store:
+        for name in names:
+            store.begin_run(name, meta={"mentions": names})
+        for name in names:
+            assert [run.workflow for run in store.runs(workflow=name)] == [name]
+
+
 def test_a_run_whose_process_is_gone_is_interrupted(store: Store) -> None:
     run = store.begin_run("nb.ipynb")
     assert store.run(run.id).status == "running"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+import sqlite3
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -12,11 +14,11 @@ import pytest
 from msgspec.structs import replace
 
 from nbcheckpoint.codec.pickle import Reference
-from nbcheckpoint.errors import NotFound, StoreReadOnly
+from nbcheckpoint.errors import NotFound, StoreDamaged, StoreReadOnly
 from nbcheckpoint.model import FORMAT, Checkpoint
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.upkeep import prune
-from nbcheckpoint.store.verify import verify
+from nbcheckpoint.store.verify import needs_salvage, salvage, verify
 from tests.stores import Crash, Crashing, add_run, add_step, chunk_count, draft
 
 
@@ -46,6 +48,70 @@ def damage(store: Store, checkpoint: Checkpoint) -> str:
 
 def saved(store: Store, letter: str, **fields: Any) -> Checkpoint:
     return store.save(draft(**fields), {letter: letter * 100_000}).checkpoint
+
+
+def test_damage_says_what_it_has_hit(store: Store) -> None:
+    flipped, gone, odd = saved(store, "a"), saved(store, "b", code="d" * 64), saved(store, "c", code="e" * 64)
+    name = damage(store, flipped)
+    with pytest.raises(StoreDamaged) as caught:
+        store.load(flipped.id)
+    assert caught.value.key == name
+    assert gone.stream is not None
+    store.backend.delete_chunk(gone.stream.chunks[0])
+    with pytest.raises(StoreDamaged, match="missing") as caught:
+        store.load(gone.id)
+    assert caught.value.key == gone.stream.chunks[0]
+    store.backend.put(f"checkpoint/{odd.id}", b"{")
+    with pytest.raises(StoreDamaged) as caught:
+        store.checkpoint(odd.id)
+    assert caught.value.key == f"checkpoint/{odd.id}"
+
+
+def test_one_row_that_is_not_what_was_written_hides_no_other(tmp_path: Path) -> None:
+    """Everything behind it, and much before it, was taken for missing: and a repair would have set that aside."""
+    frame = {"big": "x" * 10_000}
+    with open_store(tmp_path / "store") as store:
+        base = store.save(draft(code="f" * 64), {"frame": frame}).checkpoint
+        refs = {id(frame): Reference(base.id, "frame")}
+        store.save(draft(code="a" * 64), {"box": [frame]}, references=refs)
+        bad = saved(store, "x", code="b" * 64)
+        runs = [add_run(store).id for _ in range(5)]
+        add_step(store, store.run(runs[0]), {"y": 1}, code="c" * 64)
+    with contextlib.closing(sqlite3.connect(tmp_path / "store" / "cache.db")) as index:
+        index.execute("UPDATE Cache SET value = value || ' ' WHERE key = ?", (f"r/checkpoint/{bad.id}",))
+        index.commit()
+    with open_store(tmp_path / "store") as store:
+        with pytest.raises(StoreDamaged) as caught:
+            store.checkpoint(bad.id)
+        assert caught.value.key == f"checkpoint/{bad.id}"
+        found = verify(store)
+        assert [problem.key for problem in found.problems] == [f"checkpoint/{bad.id}"]
+        assert found.records == 5 + 1 + 4
+        assert needs_salvage(found)
+        verify(store, repair=True)
+        assert store.checkpoint(base.id)
+    salvage(str(tmp_path / "store"))
+    with open_store(tmp_path / "store") as store:
+        assert verify(store).clean
+        assert {run.id for run in store.runs()} == set(runs)
+
+
+def test_where_the_walk_ends_early_nothing_is_said_to_be_missing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = {"big": "x" * 10_000}
+    base = store.save(draft(code="f" * 64), {"frame": frame}).checkpoint
+    refs = {id(frame): Reference(base.id, "frame")}
+    top = store.save(draft(code="a" * 64), {"box": [frame]}, references=refs).checkpoint
+    real = store.backend.scan
+
+    def scan(*args: Any, after: str = "", limit: int | None = None, **kwargs: Any) -> Any:
+        if limit != 1 or after:
+            raise StoreDamaged("page 9 is not what it was")
+        return real(*args, after=after, limit=limit, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.backend, "scan", scan)
+        assert [problem.kind for problem in verify(store, repair=True).problems] == ["index"]
+    assert store.restore(top.id) == {"box": [frame]}
 
 
 def test_a_sound_store_is_clean_and_counted(store: Store) -> None:

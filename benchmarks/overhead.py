@@ -1,0 +1,226 @@
+"""What automatic mode costs: `python benchmarks/overhead.py [--quick] [--only NAME] [--rounds N] [--json FILE]`.
+
+The overhead rows of DESIGN.md section 11. Real kernels run the same notebook side by side, cell by cell: one without
+any extension, one with `%checkpoint auto`, and Kishu where there is a Python that has it (`--kishu PYTHON`). A round
+is a fresh kernel for everyone; whose turn is first changes from cell to cell, so a noisy neighbour hits all alike.
+
+A cell's time is what the user waits: from the request to `idle`. Noise only ever adds, so the verdicts go by
+the sum of every cell's least time over the rounds; medians and the CPU seconds of the kernels stand beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import bench_measure as measure
+import bench_notebooks as notebooks
+from bench_show import OURS, show_timings, show_verdicts
+from rich.console import Console
+
+import nbcheckpoint
+from tests.kernels import Kernel
+
+PLAIN, KISHU = "no extension", "Kishu"
+AUTO = "%load_ext nbcheckpoint\n%checkpoint auto"
+USE_KISHU = "from kishu import init_kishu\ninit_kishu({notebook!r})"
+
+
+@dataclass
+class Rounds:
+    """One contender's measurements: for every round, seconds of each cell, CPU seconds and peak memory in MB."""
+
+    cells: list[list[float]] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    peak: list[float] = field(default_factory=list)
+
+    @property
+    def least(self) -> float:
+        return sum(min(times) for times in zip(*self.cells, strict=True))
+
+    @property
+    def median(self) -> float:
+        return sum(statistics.median(times) for times in zip(*self.cells, strict=True))
+
+    @property
+    def totals(self) -> list[float]:
+        return [sum(times) for times in self.cells]
+
+
+def timed(kernel: Kernel, cell: str) -> float:
+    started = time.perf_counter()
+    kernel.run(cell)
+    return time.perf_counter() - started
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process, all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_megabytes(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+class Bench:
+    """Runs notebooks side by side."""
+
+    def __init__(self, report: measure.Report, folder: Path, *, rounds: int, kishu: str) -> None:
+        self.report, self.folder, self.rounds, self.kishu = report, folder, rounds, kishu
+        self._number = 0
+
+    def start(self, who: str) -> Kernel:
+        """A kernel of its own, in a folder of its own, with a new store."""
+        self._number += 1
+        folder = self.folder / f"k{self._number}"
+        folder.mkdir(parents=True)
+        kernel = Kernel(folder, python=self.kishu) if who == KISHU else Kernel(folder)
+        if who == OURS:
+            kernel.run(AUTO)
+        elif who == KISHU:
+            kernel.run(USE_KISHU.format(notebook=_empty_notebook(folder)))
+        return kernel
+
+    def run(
+        self, setup: Sequence[str], cells: Sequence[str], also: Sequence[str] = (), rounds: int = 0
+    ) -> dict[str, Rounds]:
+        """The cells of `setup`, then those that count, by everyone, so many times."""
+        found = {who: Rounds() for who in (PLAIN, OURS, *also)}
+        for number in range(rounds or self.rounds):
+            with ExitStack() as stack:
+                kernels = {who: stack.enter_context(self.start(who)) for who in found}
+                for kernel in kernels.values():
+                    for cell in setup:
+                        kernel.run(cell)
+                before = {who: cpu_seconds(kernel.pid) for who, kernel in kernels.items()}
+                times: dict[str, list[float]] = {who: [] for who in found}
+                for at, cell in enumerate(cells):
+                    for who in sorted(kernels, reverse=bool((at + number) % 2)):
+                        times[who].append(timed(kernels[who], cell))
+                for who, kernel in kernels.items():
+                    found[who].cells.append(times[who])
+                    found[who].cpu.append(cpu_seconds(kernel.pid) - before[who])
+                    found[who].peak.append(peak_megabytes(kernel.pid))
+        return found
+
+    def judge(self, work: str, found: dict[str, Rounds], bar: float) -> None:
+        ours, plain = found[OURS], found[PLAIN]
+        how = f"no extension, by least times; medians {ours.median / plain.median:.3f}x"
+        how += f", CPU {statistics.median(ours.cpu) / max(statistics.median(plain.cpu), 0.01):.3f}x"
+        self.report.judge(work, ours.least / plain.least, "<=", bar, "x", how)
+
+    # The rows
+
+    def slow(self) -> None:
+        found = self.run([notebooks.IMPORTS], notebooks.SLOW)
+        self.report.add("a notebook of slow cells", {who: r.totals for who, r in found.items()})
+        self.judge("auto mode on a notebook of slow cells", found, 1.03)
+
+    def state(self, megabytes: int, objects: int) -> None:
+        also = [KISHU] if self._kishu_works() else []
+        making, cells = notebooks.state(megabytes, objects), [*notebooks.QUICK, *notebooks.QUICK]
+        whole = self.run([], [*making, *cells], also)
+        found = {who: Rounds([c[len(making) :] for c in r.cells], r.cpu, r.peak) for who, r in whole.items()}
+        section = f"{len(cells)} quick cells over {megabytes / 1024:g} GB of arrays, a frame and {objects:,} objects"
+        self.report.add(section, {who: r.totals for who, r in found.items()})
+        self.report.add(f"{section}, and making those", {who: r.totals for who, r in whole.items()})
+        self.report.add(f"{section}: peak memory in MB", {who: r.peak for who, r in found.items()})
+        # Of the cells alone: making the state is slow work, of which results are saved.
+        how = f"no extension, by least times; medians {found[OURS].median / found[PLAIN].median:.3f}x"
+        ratio = found[OURS].least / found[PLAIN].least
+        self.report.judge("big state with 40 quick cells", ratio, "<=", 1.1, "x", how)
+        peak = statistics.median(found[OURS].peak) / statistics.median(found[PLAIN].peak)
+        self.report.judge("big state with 40 quick cells: peak memory", peak, "<=", 1.1, "x", "no extension")
+        worst = _worst(cells, found)
+        self.report.notes.append(f"big state, the cells that cost most: {worst}")
+
+    def statement(self) -> None:
+        found = self.run([notebooks.IMPORTS, "x = 0"], [notebooks.statements()] * 3)
+        self.report.add(f"{notebooks.STATEMENTS} statements `x = N` in a cell", {w: r.totals for w, r in found.items()})
+        each = (found[OURS].least - found[PLAIN].least) / (3 * notebooks.STATEMENTS) * 1e6
+        self.report.judge("one statement `x = 1` in auto mode", each, "<=", 500, "µs", "over no extension; our own bar")
+
+    def tight(self) -> None:
+        found = self.run([], [notebooks.TIGHT] * 7)
+        self.report.add("tight loop: for i in range(2_000_000): s += i", {w: r.totals for w, r in found.items()})
+        self.judge("a tight loop at the top level of a cell (our own bar)", found, 1.1)
+
+    def _kishu_works(self) -> bool:
+        if not self.kishu:
+            self.report.notes.append("Kishu is not measured: name a Python that has it with --kishu")
+            return False
+        try:
+            with self.start(KISHU) as kernel:
+                kernel.run("a = [1]")
+                kernel.run("a.append(2)")
+        except Exception as error:  # whatever its versions and ours make of each other
+            self.report.notes.append(f"Kishu does not work here: {type(error).__name__}: {str(error)[-200:]}")
+            return False
+        return True
+
+
+def _worst(cells: Sequence[str], found: dict[str, Rounds]) -> str:
+    """The five cells with the most overhead, in ms."""
+    least = {who: [min(times) * 1000 for times in zip(*found[who].cells, strict=True)] for who in (OURS, PLAIN)}
+    costs = sorted(
+        ((o - p, p, cell) for o, p, cell in zip(least[OURS], least[PLAIN], cells, strict=True)), reverse=True
+    )
+    return "; ".join(f"{cell.splitlines()[0][:40]} {plain:.0f} + {cost:.1f} ms" for cost, plain, cell in costs[:5])
+
+
+def _empty_notebook(folder: Path) -> str:
+    path = folder / "work.ipynb"
+    path.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    return str(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a smaller state, two rounds")
+    parser.add_argument("--rounds", type=int, help="fresh kernels for everyone, so many times (default 3, quick 2)")
+    parser.add_argument("--only", action="append", choices=("slow", "state", "statement", "tight"))
+    parser.add_argument("--kishu", default=os.environ.get("NBCHECKPOINT_KISHU", ""), metavar="PYTHON",
+                        help="a Python with kishu, ipykernel, numpy and pandas")  # fmt: skip
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample and verdict there as well")
+    options = parser.parse_args()
+    console, report = Console(width=max(150, Console().width)), measure.Report()
+    console.print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    console.print(f"Measuring {Path(nbcheckpoint.__file__).parent}")
+    with measure.workspace() as folder:
+        bench = Bench(report, folder, rounds=options.rounds or (2 if options.quick else 3), kishu=options.kishu)
+        size = (256, 100_000) if options.quick else (1024, 300_000)
+        work: dict[str, Callable[[], None]] = {
+            "slow": bench.slow,
+            "state": lambda: bench.state(*size),
+            "statement": bench.statement,
+            "tight": bench.tight,
+        }
+        for name, section in work.items():
+            if not options.only or name in options.only:
+                started = time.perf_counter()
+                section()
+                console.print(f"  {name}: {time.perf_counter() - started:.0f} s", style="dim")
+    if os.getloadavg()[0] > 1.0:
+        report.notes.append(f"others were using this machine (load {os.getloadavg()[0]:.1f}): run it again when quiet")
+    show_timings(console, report)
+    show_verdicts(console, report)
+    for note in report.notes:
+        console.print(f"Note: {note}", markup=False)
+    if options.json:
+        report.write_json(options.json)
+
+
+if __name__ == "__main__":
+    main()

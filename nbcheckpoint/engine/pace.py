@@ -1,0 +1,60 @@
+"""How often, and whether at all: what saving may cost. Pure: seconds and bytes in, decisions out.
+
+The budget is a share of the time the user's own code takes. A loop's next save comes after `cost / overhead` seconds,
+so that saving takes that share at most; and not more often than once a second, because less work than that is not
+worth bringing back. This is what is known as Young's and Daly's rule, with "how much may it cost" given instead of
+"how often does it crash".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OVERHEAD = 0.03
+LEAST_SECONDS = 1.0
+"""Between two saves of a loop."""
+CAPITAL_SECONDS = 0.25
+"""What may be spent before the user's code has run for long: the first statements of a notebook load its data."""
+FLOOR_SECONDS = 0.005
+"""Enough for what is not large."""
+WORTH = 0.25
+"""A result is kept if saving it takes less than this share of computing it."""
+FIRST_RATE = 500e6
+"""Bytes per second a save is taken to manage before one was measured."""
+
+
+@dataclass
+class Pace:
+    """The budget of one kernel."""
+
+    overhead: float = OVERHEAD
+    min_seconds: float = 1.0
+    """Statements quicker than this are not worth a checkpoint: in automatic mode they just run again."""
+    worked: float = 0.0
+    looked: float = 0.0
+    """Spent on looking at inputs of statements nothing was known about."""
+    rate: float = FIRST_RATE
+
+    @property
+    def allowance(self) -> float:
+        """Seconds that may be spent now on looking at the inputs of a statement nothing is known about."""
+        return max(FLOOR_SECONDS, CAPITAL_SECONDS + self.overhead * self.worked - self.looked)
+
+    def saved(self, size: int, seconds: float) -> None:
+        """Learn from a save. Small ones say nothing about the rate."""
+        if size > 10_000_000 and seconds > 0:
+            self.rate = 0.5 * self.rate + 0.5 * size / seconds
+
+    def cost(self, size: int) -> float:
+        """Seconds it will take to save so many bytes."""
+        return 0.005 + size / self.rate
+
+    def is_worth(self, seconds: float, size: int) -> bool:
+        """Is a result that took so long and is so large to be saved?"""
+        if seconds < self.min_seconds:
+            return False
+        return self.cost(size) <= WORTH * seconds
+
+    def interval(self, cost: float) -> float:
+        """Seconds until a loop saves again, when one save takes that long."""
+        return max(LEAST_SECONDS, cost / self.overhead if self.overhead > 0 else float("inf"))

@@ -1,0 +1,127 @@
+"""A cell IPython is running, and what can be told from its text, its tree and its values without running it."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import glob
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from nbcheckpoint.config import OnSaveError
+from nbcheckpoint.errors import Error
+from nbcheckpoint.model import Step
+from nbcheckpoint.notebook import line, weave
+from nbcheckpoint.notebook.leaves import Running
+from nbcheckpoint.redact import redact_source
+
+
+@dataclass
+class Cell:
+    """A cell IPython is running, ours or not. They nest: `%run` and `run_cell` run cells inside of cells."""
+
+    info: Any
+    chosen: argparse.Namespace | None = None
+    """Its options, if it is ours."""
+    step: Step | None = None
+    statements: tuple[ast.stmt, ...] = ()
+    loops: tuple[tuple[weave.Loop, ...], ...] = ()
+    running: Running | None = None
+    entered: int = -1
+    """The statement that was entered last, if it was to be run."""
+    passing: tuple[int, str, str, float] | None = None
+    """A statement that just runs, in automatic mode: its number, its code's key, its source and when it began."""
+    done: list[line.Done] = field(default_factory=list)
+    waiting_seconds: float = 0.0
+    """Work in statements whose checkpoints are not committed yet."""
+    note: str = ""
+    on_save_error: OnSaveError = "warn"
+    not_saved: bool = False
+    """Has something that should have been saved not been?"""
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def id(self) -> str:
+        """The front end's id of it."""
+        return getattr(self.info, "cell_id", "") or ""
+
+    @property
+    def raw(self) -> str:
+        return getattr(self.info, "raw_cell", "") or ""
+
+
+def note_interrupts(running: Running) -> Callable[[], None]:
+    """Know of a pressed stop button also where the user's code swallows it. Returns what undoes this."""
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):
+        return lambda: None
+
+    def noted(number: int, frame: Any) -> Any:
+        __tracebackhide__ = True
+        running.interrupted = True
+        return before(number, frame)
+
+    signal.signal(signal.SIGINT, noted)
+
+    def undo() -> None:
+        if signal.getsignal(signal.SIGINT) is noted:
+            signal.signal(signal.SIGINT, before)
+
+    return undo
+
+
+def quick_size(value: Any, depth: int = 4) -> int:
+    """Bytes of the arrays a value consists of, as far as that can be told without looking inside."""
+    size = getattr(value, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    if type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "memory_usage"):
+        used = value.memory_usage(index=False)
+        return int(used.sum()) if hasattr(used, "sum") else int(used)
+    if type(value) in (list, tuple, dict) and len(value) <= 1000 and depth:  # it may contain itself
+        return sum(quick_size(item, depth - 1) for item in (value.values() if type(value) is dict else value))
+    return 0
+
+
+def paths_in(values: Iterable[Any]) -> Iterator[str]:
+    """Strings and paths among values and directly inside of their containers: they may name files."""
+    for value in values:
+        inside = value.values() if type(value) is dict else value if type(value) in (list, tuple, set) else ()
+        for item in (value, *(inside if len(inside) <= 10_000 else ())):
+            if type(item) is str or isinstance(item, PurePath):
+                yield str(item)
+
+
+def title(tree: ast.Module) -> str:
+    """A name for a cell that was given none: its first line of code."""
+    for node in [node for node in tree.body if not weave.is_definition(node)] or tree.body:
+        return redact_source(ast.unparse(node)).partition("\n")[0][:60]
+    return "empty cell"
+
+
+def own_text(chosen: argparse.Namespace, number: int, source: str) -> str | None:
+    """What stands for the code of a cell's nth statement, if it is not its tree."""
+    return {"text": source, "ignore": f"{chosen.name} {number}"}.get(chosen.code)
+
+
+def salt(chosen: argparse.Namespace) -> str:
+    """The options that are part of the code."""
+    globbed = sorted(path for pattern in chosen.files for path in glob.glob(pattern, recursive=True))
+    return repr((chosen.save, chosen.skip, chosen.no_output, chosen.files, globbed))
+
+
+def lines_of(raw: str, node: ast.stmt) -> str:
+    """The statement as the user wrote it: the marker keeps every line in its place."""
+    return "\n".join(raw.lstrip("\n").splitlines()[node.lineno - 1 : node.end_lineno])
+
+
+def hint(error: Error) -> str:
+    """What to do about it, to be put behind what went wrong."""
+    return f" · {error.hint}" if error.hint else ""

@@ -1,0 +1,265 @@
+"""What a statement leaves: names bound, deleted and changed in place, random state, files.
+
+Told from what was seen before it ran and what is there now. Nothing here touches the store or the shell; what was
+seen before is kept in `Running`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import builtins
+import functools
+import os
+import re
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nbcheckpoint.engine.identity import Identity, firm, look_again
+from nbcheckpoint.fingerprint import files, rng
+from nbcheckpoint.fingerprint.code import Names, is_user_code, names_in
+from nbcheckpoint.fingerprint.values import Digester, Unidentified
+from nbcheckpoint.model import Checkpoint, Input, Reason, Step
+from nbcheckpoint.notebook import namespace
+from nbcheckpoint.notebook.outputs import Recorder
+
+if TYPE_CHECKING:
+    from nbcheckpoint.notebook.loops import Loops
+
+RESULT = "result:"
+"""Under this the value of a cell's last expression is kept. No variable can be called that."""
+
+_NOT_DATA = (
+    *(type, types.FunctionType, types.ModuleType, types.MethodType, types.BuiltinFunctionType),
+    type(functools.lru_cache(int)),  # pickled by name: what it remembers would be gone
+)
+_IPYTHONS_BUILTINS = frozenset({"_", "input", "getpass", "exit", "quit", "get_ipython", "display", "dreload"})
+"""It puts these in and takes them out around every cell."""
+_SEEDING = re.compile(r"seed|set_?state|set_rng_state")
+"""In the names of everything that sets a random generator."""
+_LIBRARY_THREADS = ("tqdm", "joblib", "loky", "multiprocessing", "threadpoolctl")
+"""Libraries whose helper threads stay on when their work is done, and hold nothing of the user's."""
+
+
+@dataclass
+class Running:
+    """A statement that is running and is to be saved, and what was there before it ran."""
+
+    number: int
+    source: str
+    own: Names
+    identity: Identity
+    reason: Reason
+    problem: str
+    certain: set[str]
+    before: dict[str, Any]
+    modules_before: dict[str, dict[str, Any]]
+    rng_before: dict[str, Any]
+    surroundings: tuple[Any, ...]
+    watch: files.FileWatch
+    recorder: Recorder
+    loops: Loops | None = None
+    interrupted: bool = False
+    """Did somebody press stop, whatever the code made of it?"""
+    undo: Callable[[], None] = lambda: None
+    started: float = field(default_factory=time.perf_counter)
+    seconds: float | None = None
+    """Set when it has run without an exception."""
+    surroundings_after: tuple[Any, ...] = ()
+    result: Any = None
+
+
+class Place(NamedTuple):
+    """Where a statement stands."""
+
+    chosen: argparse.Namespace
+    step: Step
+    workflow: str
+    last: bool
+    """Is it the last one of its cell?"""
+
+
+class Draft(NamedTuple):
+    """What to save, or why not."""
+
+    checkpoint: Checkpoint | None
+    values: dict[str, Any]
+    problem: str = ""
+
+
+def obstacle(running: Running, surroundings: tuple[Any, ...]) -> str:
+    """An effect that could not be brought back by binding names."""
+    if running.recorder.live:
+        return "it shows live widgets"
+    if surroundings[-1] or running.surroundings[-1]:
+        return "a figure is being drawn: pyplot keeps it to itself"
+    if surroundings != running.surroundings:
+        return "it changed the working directory, the environment, the import path, builtins, threads or tasks"
+    return ""
+
+
+def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: float) -> Draft:
+    """Everything the statement has left so far."""
+    chosen, identity = place.chosen, running.identity
+    mutated, problem = _mutated(running, user_ns)
+    if not problem:
+        identity, problem = firm(identity, mutated)
+    if problem:
+        return Draft(None, {}, problem)
+    bound = namespace.rebound(running.before, user_ns) | (running.certain & user_ns.keys())
+    unknown = [n for n in chosen.save if n not in user_ns] if place.last else []
+    if unknown:
+        return Draft(None, {}, f"--save names {', '.join(unknown)}, which does not exist")
+    if chosen.save:
+        bound &= set(chosen.save)
+    wanted = (bound | mutated) - set(chosen.skip)
+    current = running.loops.current if running.loops is not None else None
+    loop = current if current is not None and current.open else None
+    apart = loop.items_at_hand & wanted if loop is not None else set()
+    together = namespace.closed(wanted - apart, user_ns)
+    if together is None:
+        return Draft(None, {}, "too many objects to tell which variables share them")
+    if loop is not None:
+        together, problem = loop.take_along(together, user_ns)
+        if problem:
+            return Draft(None, {}, problem)
+    together |= apart & user_ns.keys()
+    strangers = together - wanted - identity.before.keys()
+    holders = {n for n in together & user_ns.keys() - bound if isinstance(user_ns[n], _NOT_DATA)}
+    if strangers or holders:
+        who = ", ".join(sorted(strangers or holders))
+        return Draft(None, {}, f"{who} shares objects with {', '.join(sorted(wanted))}")
+    values = {name: user_ns[name] for name in sorted(together - set(chosen.skip))}
+    drawn, moved = _random(running)
+    shown = {RESULT: running.result} if place.last and running.result is not None else {}
+    seen = running.watch.seen(unfinished=loop is not None)
+    step = place.step
+    checkpoint = Checkpoint(
+        id="",
+        created="",
+        run=step.run,
+        step=f"{step.address}.{running.number:03d}",
+        name=step.name,
+        code=identity.code,
+        inputs_digest=identity.digest,
+        seconds=seconds,
+        source=running.source,
+        inputs=identity.inputs,
+        conditions=_conditions(running, user_ns, bound),
+        random=drawn,
+        files=seen,
+        folder=os.getcwd() if seen else "",
+        mutated=tuple(sorted(mutated)),
+        deleted=tuple(sorted(namespace.deleted(running.before, user_ns))),
+        environment={"python": sys.version.partition(" ")[0]},
+        meta={"workflow": place.workflow, "cell": f"{step.cell or step.name}#{running.number}"},
+    )
+    return Draft(checkpoint, {**values, **moved, **shown})
+
+
+def _mutated(running: Running, user_ns: dict[str, Any]) -> tuple[set[str], str]:
+    """Inputs that are not what they were before the statement ran, or a reason why that is too much."""
+    identity = running.identity
+    looked, same_code = look_again(identity)
+    if not same_code:
+        return set(), "it changed a class or function behind one of its inputs"
+    after = modules_in(identity)
+    for name, attributes in running.modules_before.items():
+        if attributes.keys() != after[name].keys() or any(after[name][n] is not v for n, v in attributes.items()):
+            return set(), f"it changed the module {name}"
+    changed = [item.name for item in looked if item.digest != identity.before[item.name] or not item.digest]
+    for name in changed:
+        value = identity.values[name]
+        if isinstance(value, _NOT_DATA) or "." in name or "@" in name:
+            return set(), f"it changed {name}, which cannot be restored by itself"
+        if user_ns.get(name) is not value:
+            return set(), f"it changed {name} and then bound or deleted it"
+    return set(changed), ""
+
+
+def _conditions(running: Running, user_ns: dict[str, Any], bound: set[str]) -> tuple[Input, ...]:
+    """Names it may have bound to the very object they had, or not at all: used again only where that is still so."""
+    codes = [v.__code__ for v in running.identity.values.values() if isinstance(v, types.FunctionType)]
+    may = running.own.writes.union(*(names_in(c).writes for c in codes))
+    still = may & running.before.keys() & user_ns.keys()
+    never = may - running.before.keys() - user_ns.keys()  # or bound and deleted: who has one now would keep it
+    names = sorted((still | never) - bound - running.identity.before.keys())
+    return tuple(Input(name=name, digest=digest_of(name, user_ns)) for name in names)
+
+
+def _random(running: Running) -> tuple[tuple[Input, ...], dict[str, Any]]:
+    """Generators it moved: their state before as inputs, their state after as values.
+
+    One that was seeded to the very state it had has not moved, and yet that state is what the step leaves: it is to
+    be used again only where the generator still has it.
+    """
+    drawn, moved = [], {}
+    mentions = running.identity.mentions
+    may_seed = any(_SEEDING.search(name) for name in mentions.reads | mentions.attributes)
+    for name, state in rng.states().items():
+        earlier = running.rng_before.get(name)
+        still = earlier is not None and rng.digest(earlier) == rng.digest(state)
+        if still and not may_seed:
+            continue
+        pristine = earlier is None or rng.is_pristine(name, earlier)
+        if still and pristine:
+            continue  # nobody seeded it: no seed leads there
+        before = rng.digest(earlier) if earlier is not None else ""
+        drawn.append(Input(name=name, digest=before, type=rng.PRISTINE if pristine else "seeded"))
+        moved[name] = state
+    return tuple(drawn), moved
+
+
+def modules_in(identity: Identity) -> dict[str, dict[str, Any]]:
+    """The user's modules among the inputs, and what their names are bound to."""
+    modules = {n: v for n, v in identity.values.items() if isinstance(v, types.ModuleType) and is_user_code(v)}
+    return {name: dict(vars(module)) for name, module in modules.items()}
+
+
+def digest_of(name: str, user_ns: dict[str, Any]) -> str:
+    try:
+        return Digester().digest(name, user_ns[name]) if name in user_ns else "absent"
+    except Unidentified:
+        return "unidentified"
+
+
+def surroundings() -> tuple[Any, ...]:
+    """What a statement can change besides names and objects: compared before and after."""
+    names = vars(builtins)
+    patched = dict(zip(names, map(id, names.values()), strict=True))
+    for name in _IPYTHONS_BUILTINS:
+        patched.pop(name, None)
+    try:
+        tasks = {id(task) for task in asyncio.all_tasks()}
+    except RuntimeError:  # no loop is running
+        tasks = set()
+    environment = dict(getattr(os.environ, "_data", os.environ))  # as it is: decoding it takes longer than comparing
+    return os.getcwd(), environment, tuple(sys.path), set(_threads()), tasks, patched, _figures()
+
+
+def _figures() -> tuple[int, ...]:
+    """Figures pyplot has open and shows when the cell ends. With other backends than this one they stay open."""
+    helpers, matplotlib = sys.modules.get("matplotlib._pylab_helpers"), sys.modules.get("matplotlib")
+    if helpers is None or "inline" not in str(dict.get(getattr(matplotlib, "rcParams", {}), "backend")):
+        return ()
+    return tuple(helpers.Gcf.figs)
+
+
+def leaves_nothing(draft: Draft, outputs: Sequence[Any]) -> bool:
+    """Nothing at all that could be seen? Then what it does is done elsewhere: it sets an option of some library."""
+    left = draft.checkpoint
+    return left is not None and not (draft.values or outputs or left.deleted or left.random or left.files)
+
+
+def _threads() -> Iterator[int | None]:
+    own = ("nbcheckpoint", "IPythonHistorySavingThread")
+    for thread in threading.enumerate():
+        target = getattr(thread, "_target", None)
+        of = {type(thread).__module__.partition(".")[0], (getattr(target, "__module__", "") or "").partition(".")[0]}
+        if not thread.name.startswith(own) and of.isdisjoint(_LIBRARY_THREADS):
+            yield thread.ident

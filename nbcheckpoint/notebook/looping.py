@@ -1,0 +1,212 @@
+"""The hooks a woven loop calls: it is about to begin, or is between two iterations (`loops.py` says what a loop is).
+
+Binding what a checkpoint holds is here too, because a loop that goes on does it in the middle of a statement.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from nbcheckpoint.engine.loop import ExplicitLoop
+from nbcheckpoint.engine.pace import Pace
+from nbcheckpoint.errors import Error
+from nbcheckpoint.fingerprint import explain, rng
+from nbcheckpoint.model import Checkpoint, Progress
+from nbcheckpoint.notebook import leaves, line, loops, namespace
+from nbcheckpoint.notebook.cell import Cell, hint, quick_size
+from nbcheckpoint.notebook.leaves import RESULT, Place, Running
+from nbcheckpoint.notebook.loops import Loop, Loops
+from nbcheckpoint.notebook.outputs import replay
+from nbcheckpoint.notebook.session import Session
+
+
+class LoopHooks:
+    """The part of a cell's hooks that loops need."""
+
+    shell: Any
+    session: Session
+    pace: Pace
+    _cells: list[Cell]
+
+    @property
+    def _cell(self) -> Cell:
+        return self._cells[-1]
+
+    def starts(self, number: int, which: int) -> bool:
+        """Is what it goes through to be made? Not if the iterator itself was saved."""
+        loops_ = self._loops(number)
+        if loops_ is None:
+            return True
+        progress = loops_.resumes(loops_[which])
+        if progress is None:
+            loops_[which].start = rng.states()
+            return True
+        if progress.by == "iterator":
+            return False
+        for name, state in loops_.drawn_from.items():
+            rng.restore(name, state)  # as it was when they were first made
+        return True
+
+    def items(self, number: int, which: int, iterable: Iterable[Any]) -> Iterable[Any]:
+        """What the loop goes through, from where it is."""
+        __tracebackhide__ = True
+        loops_ = self._loops(number)
+        if loops_ is None or isinstance(iterable, ExplicitLoop):
+            return iterable
+        loop = loops_[which]
+        bar, inside = loops.unwrap_bar(iterable)
+        loop.begin(inside)
+        self._begin(loops_, loop)
+        progress = loops_.resumes(loop)
+        if progress is not None:
+            self._go_on(loops_, loop, progress)
+        items = loop.walk(lambda: self._boundary(loops_, loop))
+        return loops.wrap_bar(bar, items, loop.done) if bar is not None else items
+
+    def rest(self, number: int, which: int) -> Iterable[Any]:
+        """What the loop still has to go through, by the iterator that was saved."""
+        loops_ = self._loops(number)
+        assert loops_ is not None  # or it would have started
+        loop = loops_[which]
+        progress = loops_.resumes(loop)
+        assert progress is not None
+        loop.take_iterator(loops_.loaded[loops.ITERATOR], progress)
+        self._begin(loops_, loop)
+        self._bind_progress(loops_, loop)
+        return loop.walk(lambda: self._boundary(loops_, loop))
+
+    def turn(self, number: int, which: int) -> bool:
+        """Between two iterations of a `while`. Always true."""
+        loops_ = self._loops(number)
+        if loops_ is None:
+            return True
+        loop = loops_[which]
+        if not loop.begun:
+            loop.begun = True
+            self._begin(loops_, loop)
+            if loops_.resumes(loop) is not None:
+                self._bind_progress(loops_, loop)
+        else:
+            loop.done += 1
+            if loop.due or loop.done == loop.at:
+                self._boundary(loops_, loop)
+        return True
+
+    def _loops(self, number: int) -> Loops | None:
+        running = self._cell.running
+        return running.loops if running is not None and running.number == number else None
+
+    def _begin(self, loops_: Loops, loop: Loop) -> None:
+        running = self._cell.running
+        assert running is not None
+        loops_.current = loop
+        loop.start = {**(loop.start or rng.states()), **loops_.drawn_from}
+        size = sum(quick_size(value) for value in running.identity.values.values())
+        loop.arm(self.pace.cost(size))
+
+    def _go_on(self, loops_: Loops, loop: Loop, progress: Progress) -> None:
+        """Skip what is done, and bind what it had left; or begin anew and say why."""
+        running = self._cell.running
+        assert running is not None
+        before = rng.states()
+        if loop.skip(progress):
+            return self._bind_progress(loops_, loop)
+        loops_.forget()
+        for name, state in before.items():
+            rng.restore(name, state)
+        running.reason = explain.simple("input", "what it goes through comes in another order than before")
+        return None
+
+    def _bind_progress(self, loops_: Loops, loop: Loop) -> None:
+        checkpoint = loops_.resume
+        assert checkpoint is not None
+        self._bind(checkpoint, loops_.loaded)
+        replay(self.shell, loops_.outputs)
+        running = self._cell.running
+        if running is not None:
+            running.watch.adopt(checkpoint.files)
+        loops_.gone_on(loop)
+        if loop.at >= 0:
+            loop.arm(0.0)  # it counts from where it is
+
+    def _boundary(self, loops_: Loops, loop: Loop) -> None:
+        """Between two iterations, and it is time: save how far it has come. Never raises."""
+        cell = self._cell
+        running = cell.running
+        if running is None or running.loops is not loops_:
+            return loop.stop()  # a generator somebody kept
+        if loops_.is_saving and cell.chosen is not None and cell.chosen.every is None:
+            return loop.arm_soon()  # the disk is slow: rather a little later than wait for it
+        started, busy = time.perf_counter(), time.thread_time()
+        loops_.current = loop
+        try:
+            loops_.problem = running.problem or self._save_progress(cell, running, loops_, loop)
+        except Error as error:
+            loops_.problem = f"{error}{hint(error)}"
+        except Exception as error:
+            loops_.problem = f"a fault of nbcheckpoint: {type(error).__name__}: {error}"
+        loops_.saving_seconds += time.perf_counter() - started
+        # By the time it kept the processor: on a busy machine everything takes longer, the loop itself too.
+        return loop.stop() if loops_.problem else loop.arm(time.thread_time() - busy)
+
+    def _save_progress(self, cell: Cell, running: Running, loops_: Loops, loop: Loop) -> str:
+        problem = leaves.obstacle(running, leaves.surroundings())
+        if problem:
+            return problem
+        seconds = loops_.before_seconds + time.perf_counter() - running.started - loops_.saving_seconds
+        draft = leaves.draft(running, self.shell.user_ns, self._place(cell, running), seconds)
+        if draft.checkpoint is None:
+            return draft.problem
+        unfinished = replace(draft.checkpoint, progress=loop.progress())
+        assert cell.chosen is not None
+        outputs = [] if cell.chosen.no_output else running.recorder.so_far()
+        store = self.session.store
+        result = store.save(unfinished, {**draft.values, **loop.extra()}, outputs=outputs, wait=False)
+        saved = result.checkpoint
+        lost = [item for item in saved.not_saved if ":" not in item.name or item.name == loops.ITERATOR]
+        if lost:
+            store.flush()
+            store.delete_checkpoint(saved.id)
+            return "; ".join(line.not_saved(item) for item in lost)
+        loops_.saved_one(result, self.session.forget)
+        if cell.step is not None:
+            self.session.note_progress(cell.step, loop.done, loop.total, seconds)
+        return ""
+
+    # Binding
+
+    def _bind(self, checkpoint: Checkpoint, values: dict[str, Any]) -> None:
+        user_ns = self.shell.user_ns
+        for name in checkpoint.deleted:
+            user_ns.pop(name, None)
+        for name, value in values.items():
+            if name.startswith(rng.PREFIX):
+                rng.restore(name, value)
+            elif ":" not in name:
+                old = user_ns.get(name)
+                user_ns[name] = value
+                self._replace_in_history(old, value)
+        if RESULT in values:
+            self.shell.displayhook.update_user_ns(values[RESULT])
+
+    def _replace_in_history(self, old: Any, new: Any) -> None:
+        """`_` and `Out` hold results by the same object the variable had: they follow it."""
+        if old is None or (not isinstance(old, (list, dict, set)) and not hasattr(old, "__dict__")):
+            return
+        user_ns = self.shell.user_ns
+        for place in (user_ns.get("Out"), user_ns):
+            if isinstance(place, dict):
+                for key in [
+                    k for k, v in place.items() if v is old and (place is not user_ns or namespace.is_history(k))
+                ]:
+                    place[key] = new
+
+    def _place(self, cell: Cell, running: Running) -> Place:
+        assert cell.chosen is not None
+        assert cell.step is not None
+        last = running.number == len(cell.statements) - 1
+        return Place(cell.chosen, cell.step, self.session.workflow, last)

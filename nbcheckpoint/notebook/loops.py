@@ -1,0 +1,405 @@
+"""Loops that go on where they were.
+
+    for x in ITEMS:        ->    for x in (HOOKS.items(n, k, ITEMS) if HOOKS.starts(n, k) else HOOKS.rest(n, k)):
+    while CONDITION:       ->    while HOOKS.turn(n, k) and CONDITION:
+
+That is the k-th loop of the n-th statement: the statement itself, or loops inside of its `with`, `if` and `try`.
+Between two iterations, when Python asks for the next item, the namespace is whole: what the loop has left so far can
+be saved like what a statement leaves, together with how far it has come. A loop that was cut short is entered with
+everything as it was before it first began (what stands before it in its `with` runs again); its items are made again
+and those that are done are skipped; then the saved state is bound. So nothing is unpickled that is still there, and
+items stay the objects they are.
+
+Two things could go wrong with that, and are looked after:
+- *The items come in another order* (a set of strings in a new process, results as they complete). Where the order
+  does not follow from the inputs, a digest of every item gone through is kept, and compared while skipping.
+- *The loop changes what it goes through* (`for row in rows: row["y"] = …`). Then the items made anew are not those of
+  the saved state. So the iterator itself is saved, with the state, in one pickle: what they share stays shared.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import itertools
+import operator
+import threading
+import types
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from concurrent.futures import Future
+from typing import Any
+
+from nbcheckpoint.engine.pace import Pace
+from nbcheckpoint.engine.trail import PLAIN, Trail, advance, follow
+from nbcheckpoint.fingerprint.code import bound_by_target, names_in_tree
+from nbcheckpoint.fingerprint.values import code_of, reach, reads_of
+from nbcheckpoint.model import Checkpoint, Progress
+from nbcheckpoint.notebook import namespace
+from nbcheckpoint.notebook.line import say_where
+from nbcheckpoint.store import Saved
+
+ITERATOR = "loop:iterator"
+START = "loop:start"
+"""Under these the iterator and the random state at the loop's beginning are kept. No variable can be called that."""
+
+_ORDERED = (list, tuple, str, bytes, bytearray, dict, range, *PLAIN)
+_RANGE_ITERATOR = type(iter(range(0)))
+_STRETCH = 1 << 14
+_LIBRARIES = ("numpy", "pandas")
+_SOON_SECONDS = 0.2
+_DEPTH, _BREADTH = 4, 100
+"""How far, and how many of each, the parts of an iterator are looked at for code."""
+_ORDERLY = frozenset({"range", "enumerate", "zip", "reversed", "sorted", "list", "tuple", "dict", "len", "min", "max"})
+
+
+class Loops:
+    """The loops of one statement, how far an earlier kernel had come with them, and what has been saved of them."""
+
+    def __init__(
+        self,
+        nodes: Sequence[ast.For | ast.While],
+        statement: ast.stmt,
+        user_ns: dict[str, Any],
+        pace: Pace,
+        every: float | int | None,
+    ) -> None:
+        inside = names_in_tree(statement).writes if statement not in nodes else frozenset()
+        self._all = [Loop(number, node, user_ns, inside, pace, every) for number, node in enumerate(nodes)]
+        self.current: Loop | None = None
+        """The one that is running, or ran last."""
+        self.resume: Checkpoint | None = None
+        """The progress to go on from, until that is done."""
+        self.resumed: Checkpoint | None = None
+        """The progress it went on from."""
+        self.loaded: dict[str, Any] = {}
+        self.outputs: list[dict[str, Any]] = []
+        self.saving_seconds = 0.0
+        self.problem = ""
+        """Why their progress is not being saved, if it is not."""
+        self.saved: Checkpoint | None = None
+        """The progress saved last."""
+        self._superseded: list[Checkpoint] = []
+        self._pending: Future[None] | None = None
+
+    def __getitem__(self, number: int) -> Loop:
+        return self._all[number]
+
+    @property
+    def drawn_from(self) -> dict[str, Any]:
+        """The random state at the beginning of the loop to go on with: of the generators that were drawn from.
+
+        The others have nothing to do with what was saved. They may be in another state by now, and stay in it.
+        """
+        moved = {item.name for item in self.resume.random} if self.resume is not None else set()
+        return {name: state for name, state in self.loaded.get(START, {}).items() if name in moved}
+
+    def resumes(self, loop: Loop) -> Progress | None:
+        """How far that loop had come, if it is the one to go on with."""
+        progress = self.resume.progress if self.resume is not None else None
+        return progress if progress is not None and progress.loop == loop.number else None
+
+    @property
+    def before_seconds(self) -> float:
+        """Work done by earlier kernels."""
+        return self.resumed.seconds if self.resumed is not None else 0.0
+
+    @property
+    def where(self) -> str:
+        """`at 37 of 100`, as people count, for whoever runs it again."""
+        progress = self.saved.progress if self.saved is not None else None
+        return say_where(progress) if progress is not None else "at its beginning"
+
+    def gone_on(self, loop: Loop) -> None:
+        """The saved state has been bound."""
+        progress = self.resumes(loop)
+        assert progress is not None
+        loop.done = progress.done
+        self.saved = self.resumed = self.resume
+        self.forget()
+
+    def forget(self) -> None:
+        """There is nothing to go on from, or not any more."""
+        self.resume, self.loaded, self.outputs = None, {}, []
+
+    def saved_one(self, saved: Saved, forget: Callable[[Checkpoint], object]) -> None:
+        """It has been handed over to be saved. The one before that is kept until this one is certain to be there."""
+        if self._pending is not None and self._pending.done() and self._pending.exception() is None:
+            for old in self._superseded:
+                forget(old)
+            self._superseded = []
+        if self.saved is not None:
+            self._superseded.append(self.saved)
+        self.saved, self._pending = saved.checkpoint, saved.done
+
+    def ended(self, forget: Callable[[Checkpoint], object]) -> None:
+        """All of the statement is saved: how far it had come does not matter any more."""
+        for old in (*self._superseded, *([self.saved] if self.saved is not None else [])):
+            forget(old)
+        self._superseded, self.saved = [], None
+
+    @property
+    def is_saving(self) -> bool:
+        """Is the last progress still on its way to the disk?"""
+        return self._pending is not None and not self._pending.done()
+
+    def stop(self) -> None:
+        for loop in self._all:
+            loop.stop()
+
+
+class Loop:
+    """One loop on its way: where it is, when it is to be saved next, and how to go on with it."""
+
+    def __init__(
+        self,
+        number: int,
+        node: ast.For | ast.While,
+        user_ns: dict[str, Any],
+        inside: Collection[str],
+        pace: Pace,
+        every: float | int | None,
+    ) -> None:
+        """`inside`: names bound by the statement around it. `every`: seconds as a float, iterations as an int."""
+        self.number = number
+        target = node.target if isinstance(node, ast.For) and is_ordered(node.iter, user_ns, inside) else None
+        self._ordered = target is not None
+        """Is the order of its items certain?"""
+        self.items_at_hand = bound_by_target(target) if target is not None else set()
+        """Names of the item it is at, which comes from where the next one does: if that is all it shares with other
+        variables, they need not be saved with it."""
+        self._pace = pace
+        self._every = every
+        self._timer: threading.Timer | None = None
+        self.at = -1
+        """Save when so many iterations are done; -1: by the clock."""
+        self.begun = False
+        self.due = False
+        self.open = False
+        """Has it begun, and not come to its end yet?"""
+        self.done = 0
+        self.total = 0
+        self.start: dict[str, Any] = {}
+        """The random state before it began."""
+        self._iterator: Any = None
+        self._gate: list[bool] = []
+        self._trail: Trail | None = None
+        self._by = "condition"
+        self._given = False
+        """Is the iterator one that was saved?"""
+
+    # Where it is
+
+    def progress(self) -> Progress:
+        trail = self._trail.digest if self._trail is not None and self._by == "position" else ""
+        by: Any = self._by
+        return Progress(done=self.done, total=self.total, trail=trail, by=by, loop=self.number)
+
+    def extra(self) -> dict[str, Any]:
+        """What is saved with the variables."""
+        more: dict[str, Any] = {START: self.start}
+        if self._by == "iterator":
+            more[ITERATOR] = self._iterator
+        return more
+
+    def take_along(self, together: set[str], user_ns: dict[str, Any]) -> tuple[set[str], str]:
+        """Which variables go with the iterator as well, and why it cannot be gone on with, if so."""
+        if self._iterator is None:
+            return together, ""
+        related = namespace.sharing((), user_ns, roots=[self._iterator])
+        if related is None:
+            return together, "too many objects to tell which variables share them"
+        if self._given or related & together - self.items_at_hand:
+            self._by = "iterator"
+            more = namespace.closed(together | related, user_ns)
+            return more or together, "" if more is not None else "too many objects to tell which variables share them"
+        reads = _reads_of(self._iterator) & together
+        if reads:
+            return together, f"what it goes through reads {', '.join(sorted(reads))}, which it changes"
+        if self._trail is not None and self._trail.problem:
+            return together, self._trail.problem
+        self._by = "position"
+        return together, ""
+
+    # Going through it
+
+    def begin(self, iterable: Iterable[Any]) -> None:
+        """What it goes through has been made."""
+        __tracebackhide__ = True
+        self._iterator = iter(iterable)
+        self.done = 0  # it may have failed and be tried again
+        self.total = len(iterable) if isinstance(iterable, Sized) else 0
+        self._trail = None if self._ordered else Trail()
+        self._by = "position"
+
+    def skip(self, progress: Progress) -> bool:
+        """Go behind the items that are done. False: they are not what they were, and it is at its beginning again."""
+        if self._trail is None and not progress.trail:
+            self._iterator = advance(self._iterator, progress.done)
+            return True
+        self._iterator, trail = follow(self._iterator, progress.done, progress.trail)
+        self._trail = trail or Trail()
+        return trail is not None
+
+    def take_iterator(self, iterator: Any, progress: Progress) -> None:
+        """Go on with the one that was saved."""
+        self._iterator, self._by, self._given = iterator, "iterator", True
+        self.total = progress.total
+
+    def walk(self, boundary: Callable[[], None]) -> Iterator[Any]:
+        """The items, with a call of `boundary` between two of them whenever the loop is to be saved."""
+        if type(self._iterator) is _RANGE_ITERATOR and self._trail is None and self.at < 0:
+            return itertools.chain.from_iterable(self._stretches(boundary))
+        return self._one_by_one(boundary)
+
+    def _one_by_one(self, boundary: Callable[[], None]) -> Iterator[Any]:
+        __tracebackhide__ = True
+        trail = self._trail
+        done = before = self.done
+        try:
+            for done, item in enumerate(self._iterator, before + 1):
+                if trail is not None:
+                    trail.note(item)
+                yield item
+                if self.due or done == self.at:
+                    self.done = done
+                    boundary()
+            self.done = done
+            self.stop()
+        finally:
+            self._iterator = None  # a generator that is left by `break` is closed at once, as without us
+
+    def _stretches(self, boundary: Callable[[], None]) -> Iterator[Iterator[Any]]:
+        """The numbers of a range, in stretches that Python goes through without coming back to us.
+
+        A stretch is as long as its gate, a list that is emptied when the loop is to be saved: the very next number is
+        then not given out. `compress` takes a number before it asks the gate, so there is one more than are meant to
+        come through, and always exactly one is taken in vain: what is left tells how many have come through.
+        """
+        __tracebackhide__ = True
+        rest = _rest_of(self._iterator)
+        while rest:
+            gate = self._gate = [True] * min(len(rest), _STRETCH)
+            size = len(gate)
+            ahead = iter(range(rest.start, rest.start + (size + 1) * rest.step, rest.step))
+            if self.due:
+                gate.clear()  # it rang before there was a gate
+            yield itertools.compress(ahead, gate)
+            through = size - operator.length_hint(ahead)
+            self.done += through
+            rest = rest[through:]
+            self._iterator = iter(rest)
+            if self.due:
+                boundary()
+        self.stop()
+
+    # When
+
+    def arm(self, cost: float) -> None:
+        """Be due again in time, when a save takes that long."""
+        self.due, self.open = False, True
+        if isinstance(self._every, int):
+            self.at = self.done + self._every
+        else:
+            self._ring_in(self._every if self._every is not None else self._pace.interval(cost))
+
+    def arm_soon(self) -> None:
+        """It was not possible just now."""
+        self.due = False
+        self._ring_in(_SOON_SECONDS)
+
+    def _ring_in(self, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, self._ring)
+        self._timer.name, self._timer.daemon = "nbcheckpoint-loop", True
+        self._timer.start()
+
+    def _ring(self) -> None:
+        self.due = True
+        self._gate.clear()
+
+    def stop(self) -> None:
+        """It has come to its end, or is not to be saved any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.due, self.at, self.open = False, -1, False
+
+
+def _rest_of(iterator: Any) -> range:
+    """What a range's iterator has yet to give."""
+    of, position = iterator.__reduce__()[1][0], (*iterator.__reduce__(), 0)[2]
+    rest: range = of[position:] if position else of
+    return rest
+
+
+def unwrap_bar(iterable: Any) -> tuple[Any, Any]:
+    """(the tqdm bar, what it goes through), or (None, the thing itself)."""
+    if type(iterable).__module__.partition(".")[0] == "tqdm" and getattr(iterable, "iterable", None) is not None:
+        return iterable, iterable.iterable
+    return None, iterable
+
+
+def wrap_bar(bar: Any, items: Iterator[Any], done: int) -> Iterator[Any]:
+    """The bar again, over what is left, standing where it stood."""
+    bar.iterable = items
+    bar.n = bar.initial = bar.last_print_n = done
+    return iter(bar)
+
+
+def is_ordered(node: ast.expr, user_ns: dict[str, Any], inside: Collection[str] = ()) -> bool:
+    """Does the order of what this expression gives follow from the statement's inputs?
+
+    True only where that is certain. Names bound `inside` the statement before the loop are not inputs.
+    """
+    if any(isinstance(part, ast.Name) and part.id in inside for part in ast.walk(node)):
+        return False
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.Name):
+        if node.id not in user_ns:
+            return node.id in _ORDERLY
+        value = user_ns[node.id]
+        return type(value) in _ORDERED or type(value).__module__.partition(".")[0] in _LIBRARIES
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return all(is_ordered(item, user_ns) for item in node.elts)
+    if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Subscript, ast.Slice, ast.Starred)):
+        return all(is_ordered(part, user_ns) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+    if isinstance(node, ast.Call):
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        return _gives_order(node.func, user_ns) and all(is_ordered(part, user_ns) for part in given)
+    return isinstance(node, ast.Attribute) and is_ordered(node.value, user_ns)
+
+
+def _gives_order(function: ast.expr, user_ns: dict[str, Any]) -> bool:
+    """A builtin, a bar, a method of something orderly, or a function of a library that does what it is told."""
+    if isinstance(function, ast.Name):
+        name, value = function.id, user_ns.get(function.id)
+        module = (getattr(value, "__module__", "") or "").partition(".")[0]
+        return (name in _ORDERLY and name not in user_ns) or module in ("tqdm", "itertools")
+    if not isinstance(function, ast.Attribute):
+        return False
+    base = function.value
+    value = user_ns.get(base.id) if isinstance(base, ast.Name) else None
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in ("itertools", "tqdm", "numpy", "math")
+    return function.attr != "sample" and is_ordered(base, user_ns)
+
+
+def _reads_of(iterator: Any) -> set[str]:
+    """Everything that making the next item may read, as far as the user's own code leads."""
+    found: list[tuple[types.CodeType, dict[str, Any], str]] = []
+    for obj in _parts(iterator):
+        if isinstance(obj, types.GeneratorType) and obj.gi_frame is not None:
+            found.append((obj.gi_code, obj.gi_frame.f_globals, "__main__"))
+        found += code_of(obj if isinstance(obj, types.FunctionType) else type(obj))
+    return set(reach(item for code, globals_, _ in found for item in reads_of(code, globals_)))
+
+
+def _parts(iterator: Any) -> Iterator[Any]:
+    """What an iterator is made of: other iterators, functions, the object that gives the items."""
+    seen: dict[int, Any] = {}
+    level = [iterator]
+    for _ in range(_DEPTH):
+        fresh = [obj for obj in level if id(obj) not in seen and not isinstance(obj, (*PLAIN, type, types.ModuleType))]
+        seen.update((id(obj), obj) for obj in fresh)
+        yield from fresh
+        inside = (gc.get_referents(obj) for obj in fresh if not isinstance(obj, types.FunctionType))
+        level = [part for parts in inside for part in parts[:_BREADTH]]

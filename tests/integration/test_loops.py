@@ -1,0 +1,314 @@
+"""Loops in a real kernel that is killed in the middle, and go on where they were."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from nbcheckpoint.notebook.history import checkpoints
+from nbcheckpoint.store import open_store
+from tests.kernels import Kernel
+
+pytestmark = pytest.mark.slow
+
+SETUP = """%load_ext nbcheckpoint
+import os, sys, time, random, signal
+os.dup2(os.open("tally.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT), 200)
+os.dup2(os.open("closed.txt", os.O_RDONLY | os.O_CREAT), 201)
+def work(n):
+    "One unit of work, counted outside of everything that is saved."
+    os.write(200, b"%d\\n" % n)
+    return n * n
+def closed():
+    return os.fstat(201).st_size > 0
+def gate(n, at):
+    if n == at and closed():
+        print("waiting", flush=True)
+        time.sleep(600)
+"""
+"""Through descriptors, which nobody follows: the first and the second run differ in nothing that counts as an input."""
+
+
+def worked(folder: Path) -> list[int]:
+    return [int(line) for line in (folder / "tally.txt").read_text().split()]
+
+
+def cut(kernel: Kernel, cell: str, *, setup: str = "", at: str = "waiting", saved: int = 0) -> None:
+    """Run the cell until it waits, kill the kernel, and have a new one ready for the same cell.
+
+    With `saved`, not before that much progress is on the disk.
+    """
+    kernel.run(SETUP + setup)
+    closed = kernel.folder / "closed.txt"
+    closed.write_text("yes")
+    kernel.start_cell(cell, until=at)
+    if saved:
+        with open_store(kernel.folder / ".nbcheckpoint", create=False) as store:
+            while not any(c.progress and c.progress.done == saved for c in checkpoints(store)):
+                time.sleep(0.01)  # it is on its way
+    kernel.kill()
+    closed.write_text("")
+    kernel.start()
+    kernel.run(SETUP + setup)
+
+
+def uninterrupted(kernel: Kernel, cell: str, look: str, *, setup: str = "") -> str:
+    """What a kernel without us ends up with."""
+    with Kernel(kernel.folder, notebook="plain.ipynb") as plain:
+        plain.run((SETUP + setup).replace("%load_ext nbcheckpoint\n", ""))
+        plain.run(cell.partition("\n")[2])
+        return plain.run(look).result
+
+
+LOOPS = {
+    "a range": ("total = 0", "for i in range(10):\n    total += work(i)\n    gate(i, 7)", "total, i"),
+    "a list, enumerated": (
+        "names = list('abcdefghij'); seen = {}",
+        "for i, name in enumerate(names):\n    seen[name] = work(i)\n    gate(i, 7)",
+        "seen, i, name",
+    ),
+    "while": ("i = 0; found = []", "while i < 10:\n    found.append(work(i))\n    gate(i, 7)\n    i += 1", "found, i"),
+    "random numbers": (
+        "random.seed(3); drawn = []",
+        "for i in range(10):\n    drawn.append((work(i), random.random()))\n    gate(i, 7)",
+        "drawn, random.random()",
+    ),
+    "items that the loop changes": (
+        "rows = [{'n': n} for n in range(10)]; by_n = {row['n']: row for row in rows}",
+        "for row in rows:\n    row['square'] = work(row['n'])\n    gate(row['n'], 7)",
+        "rows, [by_n[row['n']] is row for row in rows], row is rows[-1]",
+    ),
+    "a generator": (
+        "out = []",
+        "for n in (m * 2 for m in range(10)):\n    out.append(work(n // 2))\n    gate(n // 2, 7)",
+        "out, n",
+    ),
+    "a shuffled order, unseeded": (
+        "order = list(range(10)); seen = []",
+        "for n in random.sample(order, 10):\n    seen.append(n)\n    work(n)\n    gate(len(seen), 8)",
+        "sorted(seen)",
+    ),
+    "a growing list": (
+        "todo = [0]; found = []",
+        "for n in todo:\n    found.append(work(n))\n    if n < 9:\n        todo.append(n + 1)\n    gate(n, 7)",
+        "todo, found",
+    ),
+    "continue, else and a display": (
+        "kept = []",
+        "for i in range(10):\n    work(i)\n    gate(i, 7)\n    if i % 2:\n        continue\n"
+        "    kept.append(i)\n    print(i)\nelse:\n    kept.append('end')",
+        "kept, i",
+    ),
+    "break": ("", "for i in range(100):\n    work(i)\n    gate(i, 7)\n    if i == 9:\n        break", "i"),
+    "numpy's generator and an array": (
+        "import numpy as np; np.random.seed(1); a = np.zeros(10); half = a[::2]",
+        "for i in range(10):\n    a[i] = work(i) + np.random.rand()\n    gate(i, 7)",
+        "a.tolist(), half.tolist(), np.shares_memory(a, half), np.random.rand()",
+    ),
+    "a data frame's rows": (
+        "import pandas as pd; df = pd.DataFrame({'n': range(10)}); out = []",
+        "for at, row in df.iterrows():\n    out.append(work(int(row.n)))\n    gate(at, 7)",
+        "out, at, row.to_dict()",
+    ),
+    "files it writes": (
+        "",
+        "for i in range(10):\n    with open('best.txt', 'w') as file:\n        print(work(i), file=file)\n"
+        "    gate(i, 7)\n    file = None",
+        "open('best.txt').read(), i",
+    ),
+    "inside of with, try and if": (
+        "import contextlib; total = 0; on = True",
+        "with contextlib.suppress(ZeroDivisionError):\n    if on:\n        try:\n            base = [1, 2]\n"
+        "            for i in range(10):\n                total += work(i) + base[0]\n                gate(i, 7)\n"
+        "            1 / 0\n        finally:\n            base.append(total)",
+        "total, i, base",
+    ),
+    "two loops in one statement, over what it made": (
+        "out = []",
+        "if True:\n    items = [[n] for n in range(10)]\n    for item in items:\n        item.append(0)\n"
+        "    while len(out) < 10:\n        out.append(items[len(out)])\n        work(len(out) - 1)\n"
+        "        gate(len(out) - 1, 7)",
+        "out, [a is b for a, b in zip(out, items)], item is items[-1]",
+    ),
+    "a bar of widgets": (
+        "from tqdm.notebook import tqdm; out = []",
+        "for i in tqdm(range(10)):\n    out.append(work(i))\n    gate(i, 7)",
+        "out, i",
+    ),
+    "a bar": (
+        "from tqdm import tqdm; out = []",
+        "for i in tqdm(range(10)):\n    out.append(work(i))\n    gate(i, 7)",
+        "out, i",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_killed_loop_goes_on_where_it_was(kernel: Kernel, name: str) -> None:
+    setup, loop, look = LOOPS[name]
+    cell = f"%%checkpointed --every 1\n{loop}"
+    wanted = uninterrupted(kernel, cell, look, setup=setup)
+    (kernel.folder / "tally.txt").unlink()
+    cut(kernel, cell, setup=setup)
+    again = kernel.run(cell)
+    assert again.status == "resumed", again.line
+    at = re.search(r"loop continued at (\d+)", again.line)
+    assert at, again.line
+    assert int(at[1]) in (7, 8), "the last turn before the kill may have been on its way to the disk"
+    assert sorted(worked(kernel.folder)) == sorted([*range(8), *range(int(at[1]) - 1, 10)]) or "shuffled" in name
+    assert len(worked(kernel.folder)) == 19 - int(at[1])
+    assert kernel.run(look).result == wanted
+    kernel.kill()
+    kernel.start()
+    kernel.run(SETUP + setup)
+    assert kernel.run(cell).status == "restored", "and when it has come to its end, all of it is saved"
+    assert kernel.run(look).result == wanted
+
+
+def test_what_it_showed_is_shown_again_once(kernel: Kernel) -> None:
+    cell = "%%checkpointed --every 1\nfor i in range(6):\n    print('step', i, flush=True)\n    gate(i, 4)"
+    cut(kernel, cell)
+    assert kernel.run(cell).stdout == "".join(f"step {i}\n" for i in range(6))
+
+
+def test_a_loop_over_a_set_is_not_continued_in_another_order(kernel: Kernel) -> None:
+    setup = "words = {'w%d' % n for n in range(40)}; seen = []"
+    cell = "%%checkpointed --every 1\nfor w in list(words):\n    seen.append(w)\n    gate(len(seen), 20)"
+    cut(kernel, cell, setup=setup)
+    kernel.run(cell)
+    assert kernel.run("sorted(seen) == sorted(words), len(seen)").result == "(True, 40)"
+
+
+def test_items_that_depend_on_what_the_loop_changes(kernel: Kernel) -> None:
+    """By a generator inside of a zip, and by a class of the user's: neither can be made again later."""
+    setup = (
+        "k = 1; out = []\nclass Source:\n    def __getitem__(self, n):\n        if n > 9: raise IndexError\n"
+        "        return n * k\nsource = Source()\n"
+    )
+    for items in ("zip((n * k for n in range(10)), range(10))", "enumerate(source)"):
+        cell = f"%%checkpointed --every 1\nfor item in {items}:\n    out.append(item)\n    k += 1\n    gate(k, 8)"
+        wanted = uninterrupted(kernel, cell, "out, k", setup=setup)
+        cut(kernel, cell, setup=setup)
+        again = kernel.run(cell)
+        assert again.status == "computed", again.line
+        assert kernel.run("out, k").result == wanted
+
+
+def test_a_generator_that_is_left_is_closed_at_once(kernel: Kernel) -> None:
+    kernel.run(SETUP)
+    kernel.run("def numbers():\n    try:\n        yield from range(5)\n    finally:\n        print('closed')")
+    cell = "if True:\n    for n in numbers():\n        break\n    print('after')"
+    assert kernel.run(cell).stdout == kernel.run(f"%%checkpointed\n{cell}").stdout == "closed\nafter\n"
+
+
+def test_an_interrupt_and_an_error_leave_the_progress(kernel: Kernel) -> None:
+    kernel.run(SETUP)
+    cell = (
+        "%%checkpointed --every 1\ndone = []\nfor i in range(10):\n    work(i)\n"
+        "    if i == 6 and closed():\n        raise OSError('the net is down')\n    done.append(i)"
+    )
+    (kernel.folder / "closed.txt").write_text("yes")
+    failed = kernel.run(cell, fails=True)
+    assert failed.error == "OSError"
+    assert "goes on at 7 of 10" in failed.line
+    (kernel.folder / "closed.txt").write_text("")
+    again = kernel.run(cell)
+    assert "loop continued at 7 of 10" in again.line, again.line
+    assert kernel.run("done").result == str(list(range(10)))
+    assert worked(kernel.folder) == [0, 1, 2, 3, 4, 5, 6, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_run_again_in_the_same_kernel_it_goes_on_unless_something_else_was_changed(
+    kernel: Kernel, changed: bool
+) -> None:
+    """The sum was begun in another cell: to run this one again without us would count twice."""
+    kernel.run(SETUP + "total = 0; other = [0]")
+    (kernel.folder / "closed.txt").write_text("yes")
+    cell = (
+        "%%checkpointed --every 1\nfor i in range(10):\n    if i == 6 and closed():\n        raise OSError\n"
+        "    total += work(i); other[0] += 1"
+    )
+    assert kernel.run(cell, fails=True).error == "OSError"
+    (kernel.folder / "closed.txt").write_text("")
+    partial = sum(i * i for i in range(6))
+    if changed:
+        kernel.run("total += 1")
+    again = kernel.run(cell)
+    assert again.status == ("computed" if changed else "resumed"), again.line
+    whole = sum(i * i for i in range(10))
+    assert kernel.run("total, other").result == str((partial + 1 + whole, [16]) if changed else (whole, [10]))
+    kernel.run("total = 0; other = [0]")
+    if not changed:
+        assert kernel.run(cell).status == "restored", "saved under what it began with"
+        assert kernel.run("total, other").result == str((whole, [10]))
+
+
+def test_an_interrupt_that_the_code_swallows_is_not_the_end_of_the_loop(kernel: Kernel) -> None:
+    kernel.run(SETUP)
+    cell = (
+        "%%checkpointed --every 1\ntry:\n    for i in range(10):\n        work(i)\n"
+        "        if i == 6 and closed():\n            signal.raise_signal(signal.SIGINT)\n"
+        "except KeyboardInterrupt:\n    print('stopped')"
+    )
+    (kernel.folder / "closed.txt").write_text("yes")
+    stopped = kernel.run(cell)
+    assert stopped.stdout == "stopped\n"
+    assert "not saved: it was interrupted" in stopped.line, stopped.line
+    (kernel.folder / "closed.txt").write_text("")
+    assert "loop continued at 7 of 10" in kernel.run(cell).line
+    assert kernel.run("i").result == "9"
+
+
+def test_tracebacks_show_the_users_lines(kernel: Kernel) -> None:
+    kernel.run(SETUP)
+    text = "for i in (1 // n for n in (1, 0)):\n    pass"
+    plain = kernel.run(text, fails=True)
+    ours = kernel.run(f"%%checkpointed\n{text}", fails=True)
+    assert ours.error == plain.error == "ZeroDivisionError"
+    assert "nbcheckpoint" not in "".join(ours.traceback)
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_a_file_it_appends_to_must_be_as_it_was(kernel: Kernel, grown: bool) -> None:
+    cell = (
+        "%%checkpointed --every 1\nfor i in range(10):\n    gate(i, 7)\n"
+        "    with open('log.txt', 'a') as log:\n        print(work(i), file=log)\n    log = None"
+    )
+    cut(kernel, cell, saved=7)
+    log = kernel.folder / "log.txt"
+    if grown:
+        log.write_text(log.read_text() + "more\n")
+    again = kernel.run(cell)
+    assert again.status == ("computed" if grown else "resumed"), again.line
+    if not grown:
+        assert log.read_text().split() == [str(i * i) for i in range(10)]
+
+
+def test_two_cells_with_one_name_are_told_apart(kernel: Kernel) -> None:
+    kernel.run(SETUP)
+    first = kernel.run("%%checkpointed mine --code ignore\na = 1", id="one")
+    assert first.status == "computed"
+    second = kernel.run("%%checkpointed mine --code ignore\nb = 2", id="two")
+    assert "'mine' is the name of another cell" in second.line
+    assert kernel.run("a, b").result == "(1, 2)"
+
+
+def test_a_connection_in_the_loop_is_named_and_the_loop_runs(kernel: Kernel) -> None:
+    kernel.run(SETUP + "import sqlite3")
+    cell = "%%checkpointed --every 1\nfor i in range(3):\n    con = sqlite3.connect(':memory:')\n    time.sleep(0.8)"
+    shown = kernel.run(cell)
+    assert "the loop would begin anew: con (sqlite3.Connection" in shown.line, shown.line
+    assert kernel.run("i").result == "2"
+
+
+def test_inputs_that_changed_begin_it_anew(kernel: Kernel) -> None:
+    cell = "%%checkpointed --every 1\nfor i in range(10):\n    total += work(i) * k\n    gate(i, 7)"
+    cut(kernel, cell, setup="total = 0; k = 1")
+    kernel.run("k = 2")
+    again = kernel.run(cell)
+    assert again.status == "computed", again.line
+    assert kernel.run("total").result == str(2 * sum(i * i for i in range(10)))

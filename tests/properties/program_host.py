@@ -1,0 +1,564 @@
+"""Runs the kernels of a program: each a forked child with a real IPython shell, looked at when it ends, or killed.
+
+Two hosts with different hash seeds take turns, so that no order of a set survives by accident. A host imports what
+the programs need once and forks for every kernel, which takes a few milliseconds instead of a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import importlib
+import os
+import pickle
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import traceback
+import types
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.crash.faults.ledger import Progress, Tally, no_progress
+from tests.properties.programs import Process, Program, by_seed, smaller, write
+
+ROOT = Path(__file__).parents[2]
+
+
+class Seen(NamedTuple):
+    """What is there when a kernel has run all its cells."""
+
+    names: dict[str, str]
+    shown: list[Any]
+    random: tuple[str, ...]
+    lines: list[str]
+    """Ours, under the cells."""
+
+
+class Died(NamedTuple):
+    """It did not get that far: killed as it was told to, or, if there is a text, something of ours broke."""
+
+    why: str = ""
+
+
+class Request(NamedTuple):
+    folder: str
+    process: Process
+    mode: str
+    """`plain`, `cells` or `auto`."""
+
+
+# The child: one kernel
+
+
+class Describer:
+    """Values as text that says what is equal and what is one and the same, and nothing about this process."""
+
+    def __init__(self, user_ns: dict[str, Any]) -> None:
+        self._user_ns = user_ns
+        self._met: dict[int, tuple[int, Any]] = {}
+        self._memory: dict[int, tuple[int, int, Any]] = {}
+
+    def describe(self, value: Any) -> str:
+        kind = type(value)
+        if value is None or kind in (bool, int, str, bytes, float, complex, range, slice):
+            return repr(value)
+        if kind is tuple:
+            return f"({','.join(map(self.describe, value))})"
+        if isinstance(value, types.ModuleType):
+            return f"module {value.__name__}"
+        known = self._met.get(id(value))
+        if known is not None:
+            return f"#{known[0]}"
+        number = len(self._met)
+        self._met[id(value)] = number, value
+        return f"#{number}={self._content(value)}"
+
+    def _content(self, value: Any) -> str:
+        import numpy as np
+        import pandas as pd
+
+        if isinstance(value, (list,)):
+            return f"[{','.join(map(self.describe, value))}]"
+        if isinstance(value, dict):
+            return "{{{}}}".format(",".join(f"{self.describe(k)}:{self.describe(v)}" for k, v in value.items()))
+        if isinstance(value, (set, frozenset)):
+            return "{{{}}}".format(",".join(sorted(map(self.describe, value))))
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if isinstance(value, np.generic):
+            return f"{value.dtype} {value!r}"
+        if isinstance(value, pd.DataFrame):
+            columns = [
+                f"{self.describe(n)} {value.dtypes.iloc[i]} {self._inside(value.iloc[:, i])}"
+                for i, n in enumerate(value.columns)
+            ]
+            return f"frame {columns} {self._inside(value.index)} {value.attrs}"
+        if isinstance(value, (pd.Series, pd.Index)):
+            return f"{type(value).__name__} {value.dtype} {value.name!r} {self._inside(value)}"
+        return self._code(value) or self._instance(value)
+
+    def _inside(self, column: Any) -> str:
+        return ",".join(self.describe(item) for item in column.tolist())
+
+    def _array(self, value: Any) -> str:
+        root = value
+        while getattr(root, "base", None) is not None:
+            root = root.base
+        at = value.__array_interface__["data"][0]
+        number, start, _ = self._memory.setdefault(id(root), (len(self._memory), at, root))
+        items = ",".join(map(self.describe, value.ravel().tolist()))
+        return f"array {value.dtype}{value.shape} {value.flags.writeable} memory{number}+{at - start} {items}"
+
+    def _code(self, value: Any) -> str:
+        if isinstance(value, types.FunctionType):
+            mine = value.__globals__ is self._user_ns
+            body = hashlib.sha1(repr(_plain_code(value.__code__)).encode()).hexdigest()[:8]
+            cells = [self._cell(cell) for cell in value.__closure__ or ()]
+            more = (value.__defaults__, value.__kwdefaults__, dict(sorted(vars(value).items())))
+            return f"function {value.__qualname__} {body} {mine} {cells} {self.describe(tuple(more))}"
+        if isinstance(value, type):
+            if value.__module__ != "__main__":
+                return f"class {value.__module__}.{value.__qualname__}"
+            noise = (
+                "__dict__",
+                "__weakref__",
+                "__slotnames__",
+                "__doc__",
+                "__module__",
+                "__dataclass_fields__",
+                "__dataclass_params__",
+            )
+            inside = {k: v for k, v in sorted(vars(value).items()) if k not in noise}
+            return f"class {value.__qualname__} {[self.describe(b) for b in value.__bases__]} {self.describe(inside)}"
+        if isinstance(value, types.MethodType):
+            return f"method {value.__func__.__qualname__} {self.describe(value.__self__)}"
+        if isinstance(value, types.BuiltinMethodType):
+            return f"builtin {value.__name__} {self.describe(value.__self__)}"
+        if isinstance(value, property):
+            return f"property {self.describe(value.fget)}"
+        return ""
+
+    def _cell(self, cell: Any) -> str:
+        known = self._met.get(id(cell))
+        if known is not None:
+            return f"#{known[0]}"
+        self._met[id(cell)] = len(self._met), cell
+        try:
+            return f"#{len(self._met) - 1} cell {self.describe(cell.cell_contents)}"
+        except ValueError:
+            return "empty"
+
+    def _instance(self, value: Any) -> str:
+        import functools
+
+        import numpy as np
+
+        if isinstance(value, random.Random):
+            return f"Random {_digest(value.getstate())}"
+        if isinstance(value, np.random.Generator):
+            return f"Generator {value.bit_generator.state}"
+        if isinstance(value, functools.partial):
+            return f"partial {self.describe(value.func)} {self.describe(value.args)} {self.describe(value.keywords)}"
+        if hasattr(value, "cache_info"):
+            return f"cached {value.cache_info()} {self.describe(value.__wrapped__)}"
+        if isinstance(value, types.GeneratorType):
+            return "generator"
+        if type(value).__module__ == "__main__":
+            return f"{self.describe(type(value))} {self.describe(dict(vars(value)))}"
+        if isinstance(value, tuple):
+            return f"{type(value).__name__}({','.join(map(self.describe, value))})"
+        if hasattr(value, "__next__"):
+            return f"{type(value).__name__} {self.describe(value.__reduce__()[1:])}"
+        return type(value).__qualname__
+
+
+def _plain_code(code: types.CodeType) -> Any:
+    constants = [_plain_code(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha1(repr(value).encode()).hexdigest()[:12]
+
+
+def look(user_ns: dict[str, Any], hidden: set[str], outputs: list[Any], lines: list[str]) -> Seen:
+    """Everything that could tell one way of running from the other."""
+    import numpy as np
+
+    from nbcheckpoint.notebook.namespace import is_user_name
+
+    state = (
+        _digest(random.getstate()),
+        _digest([repr(part) for part in np.random.get_state()]),
+        _digest(np.random.get_state()[1].tolist()),
+    )  # type: ignore[index]
+    describer = Describer(user_ns)
+    names = sorted(name for name in user_ns if is_user_name(name) and name not in hidden)
+    described = {name: "-" if name.startswith("u") else describer.describe(user_ns[name]) for name in names}
+    for name in names:  # what an iterator would still give, when all else has been looked at
+        if hasattr(user_ns[name], "__next__"):
+            described[name] += f" then {Describer(user_ns).describe(rest_of(user_ns[name]))}"
+    return Seen(described, outputs, state, lines)
+
+
+def rest_of(iterator: Any) -> list[Any]:
+    found = []
+    try:
+        for item in iterator:
+            found.append(item)
+            if len(found) > 50:
+                break
+    except Exception as error:
+        found.append(type(error).__name__)
+    return found
+
+
+class Stream:
+    """A stdout that notes what is written, cell by cell."""
+
+    encoding = "utf-8"
+
+    def __init__(self, name: str, notes: list[Any]) -> None:
+        self._name, self._notes = name, notes
+
+    def write(self, text: str) -> int:
+        if text and self._notes:
+            cell = self._notes[-1]
+            if cell and cell[-1][0] == self._name:
+                cell[-1] = (self._name, cell[-1][1] + text)
+            elif text:
+                cell.append((self._name, text))
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return False
+
+
+def kernel(request: Request) -> Seen:
+    """All of it, in a forked child."""
+    shell = _shell
+    notes: list[Any] = []
+    lines: list[str] = []
+    os.chdir(request.folder)
+    _start_randomly()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]  # or they were modules of the user's, and held everything
+    sys.stdout, sys.stderr = Stream("stdout", notes), Stream("stderr", [])  # type: ignore[assignment]
+
+    def publish(data: Any, metadata: Any = None, **_: Any) -> None:
+        ours = (metadata or {}).get("nbcheckpoint")
+        if ours:
+            lines.append(f"{len(notes)} {ours['status']}: {ours['text']}")
+        else:
+            notes[-1].append(("display", data.get("text/plain")))
+
+    shell.display_pub.publish = publish
+    shell.displayhook.write_output_prompt = lambda: None
+    shell.displayhook.finish_displayhook = lambda: None
+    shell.displayhook.write_format_data = lambda data, md=None: notes[-1].append(("result", data["text/plain"]))
+    shell.showtraceback = lambda *args, **kwargs: None
+    shell._format_exception_for_storage = lambda *args, **kwargs: {}  # half a second each
+    hidden = set(shell.user_ns)
+    checkpointer = None
+    if request.mode != "plain":
+        checkpointer = _load(shell, request.mode)
+    if request.process.kill:
+        _die_after(request.process.kill, request.process.inside)
+    for cell in request.process.cells:
+        notes.append([])
+        text = "\n".join(cell)
+        result = shell.run_cell(
+            f"%%checkpointed --every 1\n{text}" if request.mode == "cells" else "# plain\n" + text, store_history=True
+        )
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None:
+            notes[-1].append(("error", type(error).__name__, str(error), _where(error)))
+    sys.settrace(None)
+    seen = look(shell.user_ns, hidden, notes, lines)
+    if checkpointer is not None:
+        checkpointer.session.close()
+    return seen
+
+
+def _load(shell: Any, mode: str) -> Any:
+    from nbcheckpoint.notebook import auto, magics, options
+
+    checkpointer = magics.load(shell)
+    if mode == "auto":
+        auto.switch(checkpointer, ["on", "--min-seconds", "0s"])
+        checkpointer.pace.overhead = 1e9
+        checkpointer.pace.is_worth = lambda *_: True  # nothing here takes long enough
+        # The clock decides when a loop is saved; here every turn counts.
+        parse = options.parse
+
+        def parse_eagerly(*args: Any, **kwargs: Any) -> Any:
+            chosen = parse(*args, **kwargs)
+            chosen.every = 1
+            return chosen
+
+        options.parse = parse_eagerly
+    return checkpointer
+
+
+def _start_randomly() -> None:
+    """As a process that begins does: with random states of its own, which nobody has seeded."""
+    import numpy as np
+
+    from nbcheckpoint.fingerprint import rng
+
+    random.seed()
+    np.random.seed()
+    rng._start.clear()
+    rng.watch()
+    rng._start["numpy"] = np.random.get_state(legacy=False)["state"]["key"].copy()
+
+
+def _where(error: BaseException) -> list[int]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame.lineno or 0 for frame in frames if "ipython-input" in frame.filename or "ipykernel" in frame.filename]
+
+
+def _die_after(count: int, inside: bool) -> None:
+    left = [count]
+    package = str(ROOT / "nbcheckpoint" / "")
+
+    def tick() -> None:
+        left[0] -= 1
+        if left[0] <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        name = frame.f_code.co_filename
+        if inside and name.startswith(package):
+            tick()
+        if not inside and "ipython-input" in name:
+            return trace_line
+        return None
+
+    def trace_line(frame: Any, event: str, argument: Any) -> Any:
+        if event == "line":
+            tick()
+        return trace_line
+
+    sys.settrace(trace)
+
+
+# The host: forks kernels
+
+_shell: Any = None
+
+
+def _prepare() -> None:
+    global _shell
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    _shell = InteractiveShell(config=config, user_module=module, user_ns=module.__dict__)
+    _shell.run_cell("pass")
+    for name in _needed():
+        with contextlib.suppress(ImportError):  # some are made by others
+            importlib.import_module(name)
+    from nbcheckpoint.notebook import namespace
+
+    list(namespace._user_modules())  # remembers which files are the user's
+
+
+def _needed() -> list[str]:
+    """Modules that come to be imported on the way: a kernel that does a bit of everything tells."""
+    cells = (
+        "import pandas as pd, numpy as np\nx = [1]",
+        "for i in range(3): x.append(i)",
+        "f = pd.DataFrame({'x': x})\nf",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        reading, writing = os.pipe()
+        if not (pid := os.fork()):
+            kernel(Request(folder, Process(tuple((cell,) for cell in cells)), "cells"))
+            os.write(writing, " ".join(sys.modules).encode())
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            told = pipe.read().split()
+        os.waitpid(pid, 0)
+    return [name for name in told if name not in sys.modules and name.partition(".")[0] not in ("tests", "__mp_main__")]
+
+
+def serve() -> None:
+    """Requests on stdin, answers on stdout."""
+    asked, answered = os.fdopen(os.dup(0), "rb"), os.dup(1)
+    os.dup2(2, 1)
+    _prepare()
+    gc.freeze()
+    while header := asked.read(4):
+        request: Request = pickle.loads(asked.read(struct.unpack("<I", header)[0]))
+        _send(answered, _fork(request))
+
+
+def _fork(request: Request) -> Seen | Died:
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(reading)
+        try:
+            with os.fdopen(writing, "wb") as pipe:
+                pipe.write(pickle.dumps(tuple(kernel(request))))
+        except BaseException:
+            with os.fdopen(2, "w") as err:
+                err.write(f"{request}\n{traceback.format_exc()}")
+            os._exit(1)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        told = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status == 0:
+        return Seen(*pickle.loads(told))
+    return Died("" if status == -signal.SIGKILL and request.process.kill else f"ended with {status}")
+
+
+def _send(fd: int, what: Any) -> None:
+    data = pickle.dumps(what)
+    data = struct.pack("<I", len(data)) + data
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+class Host:
+    """A process that runs kernels when asked to."""
+
+    def __init__(self, home: Path, hash_seed: int) -> None:
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": str(hash_seed),
+            "PYTHONPATH": str(ROOT),
+            "JUPYTER_DATA_DIR": str(home / "jupyter"),
+            "IPYTHONDIR": str(home / "ipython"),
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        code = "from tests.properties import program_host; program_host.serve()"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=ROOT
+        )
+
+    def run(self, request: Request) -> Seen | Died:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        _send(self._process.stdin.fileno(), request)
+        header = self._process.stdout.read(4)
+        return pickle.loads(self._process.stdout.read(struct.unpack("<I", header)[0]))  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(10)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+class Hosts:
+    """Two of them, taking turns."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._hosts = [Host(home, seed) for seed in (1, 2)]
+        self._number = 0
+        self.kernels = 0
+        self.killed = 0
+        self.restored = 0
+
+    def check(self, program: Program) -> str:
+        """Where running it with us differs from running it without, or nothing."""
+        self._number += 1
+        folder = self._home / f"program{self._number}"
+        (folder / ".nbcheckpoint").mkdir(parents=True, mode=0o700)
+        try:
+            for at, process in enumerate(program.processes):
+                host = self._hosts[at % 2]
+                seen = host.run(Request(str(folder), process, program.mode))
+                self.kernels += 1
+                if isinstance(seen, Died):
+                    self.killed += not seen.why
+                    if seen.why:
+                        return f"kernel {at + 1} {seen.why}"
+                    continue
+                self.restored += sum(1 for line in seen.lines if " restored" in line or " resumed" in line)
+                plain = host.run(Request(str(folder), Process(process.cells), "plain"))
+                problem = difference(plain, seen, program.seeded)
+                if problem:
+                    return f"kernel {at + 1}: {problem}\nlines: " + "\n       ".join(seen.lines)
+        finally:
+            subprocess.run(["rm", "-rf", str(folder)], check=True)
+        return ""
+
+    def compare(self, one: Process, other: Process) -> str:
+        """Where two kernels without us differ."""
+        ways = [self._hosts[0].run(Request(str(self._home), process, "plain")) for process in (one, other)]
+        assert isinstance(ways[1], Seen)
+        return difference(ways[0], ways[1], seeded=False)
+
+    def close(self) -> None:
+        for host in self._hosts:
+            host.close()
+
+
+def difference(plain: Seen | Died, seen: Seen, seeded: bool) -> str:
+    if isinstance(plain, Died):
+        return f"without us it {plain.why}"
+    broken = [line for line in seen.lines if "fault of nbcheckpoint" in line]
+    if broken:
+        return broken[0]
+    if plain.names.keys() != seen.names.keys():
+        return f"names differ: {sorted(plain.names.keys() ^ seen.names.keys())}"
+    for name, value in plain.names.items():
+        if seen.names[name] != value:
+            return f"{name} is\n  {seen.names[name]}\nand without us\n  {value}"
+    for at, (mine, theirs) in enumerate(zip(seen.shown, plain.shown, strict=True)):
+        if mine != theirs:
+            return f"cell {at + 1} shows {mine}\nand without us {theirs}"
+    if seeded and plain.random != seen.random:
+        return f"random state differs: {seen.random} and without us {plain.random}"
+    return ""
+
+
+def minimised(hosts: Hosts, program: Program, tries: int = 400) -> Program:
+    """The least program found that still differs."""
+    progress = True
+    while progress:
+        progress = False
+        for candidate in smaller(program):
+            tries -= 1
+            if tries < 0:
+                return program
+            if hosts.check(candidate):
+                program, progress = candidate, True
+                break
+    return program
+
+
+def torture(place: Path, rounds: int, *, seed: int = 1, progress: Progress = no_progress) -> Tally:
+    """The long form. A difference is noted with the least program that shows it."""
+    tally = Tally("programs")
+    hosts = Hosts(place)
+    for number in range(rounds):
+        program = write(by_seed(seed * 1_000_000 + number))
+        if hosts.check(program):
+            least = minimised(hosts, program)
+            tally.note("wrong", f"seed {seed * 1_000_000 + number}\n{least}\n{hosts.check(least)}")
+        tally.rounds += 1
+        progress(1)
+    tally.checked = hosts.kernels
+    hosts.close()
+    return tally.done()

@@ -1,0 +1,127 @@
+"""`nbc.loop` in processes that die in the middle of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+import nbcheckpoint as nbc
+from nbcheckpoint.engine import loop as engine_loop
+from nbcheckpoint.errors import UsageError
+from nbcheckpoint.store import open_store
+
+PROGRAM = """
+import os, random, sys
+import nbcheckpoint as nbc
+die_at, scale = int(sys.argv[1]), int(sys.argv[2])
+
+class Model:
+    def __init__(self): self.w = 0
+    def state_dict(self): return {"w": self.w}
+    def load_state_dict(self, state): self.w = state["w"]
+
+def train(scale):
+    model, history = Model(), []
+    state = {"model": model, "drawn": []}
+    random.seed(5)
+    for epoch in nbc.loop(range(10), name="train", state=state, every=1):
+        if epoch == fatal:
+            os.kill(os.getpid(), 9)
+        print("epoch", epoch, flush=True)
+        model.w += epoch * scale
+        state["drawn"].append(random.random())
+    return model.w, state["drawn"], state["model"] is model
+
+class Fatal(int):
+    "Not an input: equal to every other one."
+    def __reduce__(self): return (int, (0,))
+fatal = Fatal(die_at)
+print(train(scale))
+"""
+
+
+def run(folder: Path, die_at: int, scale: int = 1) -> tuple[int, list[str]]:
+    (folder / "program.py").write_text(PROGRAM)
+    env = {**os.environ, "NBCHECKPOINT_STORE": str(folder / "store")}
+    done = subprocess.run(
+        [sys.executable, "program.py", str(die_at), str(scale)],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, -9), done.stderr
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_it_goes_on_where_it_was_with_the_state_in_place(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    _, wanted = run(tmp_path / "plain", -1)
+    code, first = run(tmp_path, 6)
+    assert code == -9
+    assert first == [f"epoch {n}" for n in range(6)]
+    _, second = run(tmp_path, -1)
+    assert second[0] in ("epoch 5", "epoch 6")  # the last save may have been on its way
+    assert second[-1] == wanted[-1]
+    assert run(tmp_path, -1)[1] == wanted[-1:], "and what has come to its end is not done again"
+
+
+def test_a_changed_argument_begins_it_anew(tmp_path: Path) -> None:
+    run(tmp_path, 6)
+    assert run(tmp_path, -1, scale=2)[1][0] == "epoch 0"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> object:
+    store = open_store(tmp_path / "store")
+    engine_loop.use(store)
+    yield store
+    engine_loop.use(None)
+    store.close()
+
+
+def test_what_cannot_be_saved_is_a_warning_and_the_loop_runs(here: object) -> None:
+    def go() -> list[int]:
+        state = {"lock": None}
+        out = []
+        for n in nbc.loop([1, 2, 3], name="locked", state=state, every=1):
+            state["lock"] = (i for i in "generators cannot be pickled")  # type: ignore[assignment]
+            out.append(n)
+        return out
+
+    with pytest.warns(UserWarning, match="loop 'locked' is not saved"):
+        assert go() == [1, 2, 3]
+
+
+def test_items_in_another_order_begin_it_anew(here: object) -> None:
+    def go(items: Unseen, stop: Unseen) -> list[int]:
+        seen: list[int] = []
+        for n in nbc.loop(items, name="order", state=seen, every=1):
+            seen.append(n)
+            if len(seen) == stop[0]:
+                break
+        return seen
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert go(Unseen([1, 2, 3, 4]), Unseen([3])) == [1, 2, 3]
+        assert go(Unseen([4, 3, 2, 1]), Unseen([9])) == [4, 3, 2, 1]
+        assert go(Unseen([4, 3, 9, 1]), Unseen([9])) == [4, 3, 9, 1], "also when it had come to its end"
+
+
+class Unseen(list):  # type: ignore[type-arg]
+    """A list whose content no digest sees."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (list, ())
+
+
+def test_it_needs_a_name() -> None:
+    with pytest.raises(UsageError):
+        nbc.loop([1], name="")

@@ -1,0 +1,133 @@
+"""What automatic mode does not look at: statements that take no time, inputs that would take too much."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nbcheckpoint.engine.pace import Pace
+from nbcheckpoint.fingerprint.values import Digester, likely_seconds
+from nbcheckpoint.notebook import loops, namespace, weave
+
+
+@pytest.mark.parametrize("source", ["x = 1", "x = y = [a, (b, 'c')]", "x = {'a': [b]}", "pass", "x", "'text'"])
+def test_names_and_constants_run_no_code(source: str) -> None:
+    assert weave.is_plain(ast.parse(source).body[0])
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["x = f()", "x.a = 1", "x[0] = 1", "a, b = c", "x += 1", "x = a + b", "x = {a: 1}", "x = {**a}", "x = [*a]",
+     "x = f'{a}'", "x = -a", "x = a.b", "del x", "x: int = 1", "for x in a: pass", "x = [a for a in b]"],
+)  # fmt: skip
+def test_everything_else_may(source: str) -> None:
+    assert not weave.is_plain(ast.parse(source).body[0])
+
+
+def test_large_inputs_are_told_by_their_size() -> None:
+    records = [{"id": n, "tags": [n, n]} for n in range(100_000)]
+    frame = pd.DataFrame({"a": pd.Series(["x"] * 100_000, dtype=object), "b": range(100_000)})
+    assert likely_seconds(records) >= 0.03
+    assert likely_seconds(frame) >= 0.002
+    assert likely_seconds(np.zeros(10_000_000)) >= 0.01
+    assert likely_seconds(frame["b"]) < 0.001
+    assert likely_seconds([]) == likely_seconds(1) == 0.0
+
+
+def test_a_walk_ends_where_its_budget_does_also_in_strings() -> None:
+    many = [str(n) for n in range(100_000)]
+    column = np.array(many, dtype=object)
+    names = {"a": [1], "many": many, "column": column}
+    assert namespace.sharing({"a"}, names, walk=1000) is None
+    assert namespace.sharing({"a"}, names) == set()
+    assert namespace.sharing({"many"}, {**names, "holder": [column, many]}) == {"holder"}
+
+
+def look(frame: Any) -> tuple[str, Digester]:
+    digester = Digester(provisional=True)
+    return digester.digest("frame", frame), digester
+
+
+def test_a_column_of_strings_has_a_token_until_it_is_named() -> None:
+    frame = pd.DataFrame({"a": pd.Series([f"name {n}" for n in range(50_000)], dtype=object)})
+    before, first = look(frame)
+    assert first.tokens
+    assert look(frame)[0] == before
+    assert Digester().digest("frame", frame) == Digester().digest("frame", frame.copy())
+    frame.loc[777, "a"] = f"name {'x'}"
+    changed, _ = look(frame)
+    assert changed != before
+    assert look(frame.iloc[::-1])[0] != changed
+
+
+def test_a_string_that_takes_the_place_of_a_freed_one_is_noticed() -> None:
+    """The strings a token stands for are held: their addresses are not given to others."""
+    column = np.array([f"name {n}" for n in range(50_000)], dtype=object)
+    before, first = look(column)
+    for n in range(1000):
+        column[n] = None
+        column[n] = f"nome {n}"  # of the same size: it would be put where the other one was
+    assert look(column)[0] != before
+    assert first.held
+
+
+def test_a_column_with_something_that_can_change_is_walked() -> None:
+    column = np.array([f"name {n}" for n in range(50_000)], dtype=object)
+    column[5] = [1]
+    before, first = look(column)
+    assert not first.tokens
+    column[5].append(2)
+    assert look(column)[0] != before
+
+
+def loop_over(items: Any, source: str = "for i in items: pass") -> loops.Loop:
+    node = ast.parse(source).body[0]
+    assert isinstance(node, ast.For)
+    loop = loops.Loop(0, node, {"items": items}, (), Pace(), 1000.0)
+    loop.begin(items)
+    return loop
+
+
+@pytest.fixture
+def no_timers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops.Loop, "arm", lambda self, cost: setattr(self, "due", False))
+
+
+@pytest.mark.usefixtures("no_timers")
+@pytest.mark.parametrize("items", [range(10), range(50_000), range(7, -50, -3), range(0), list(range(20))])
+@pytest.mark.parametrize("rings", [(), (0,), (3,), (3, 4, 9), (16_383,), (16_384,), (16_385, 40_000)])
+def test_a_loop_stops_at_the_very_next_item_when_it_is_due(items: Any, rings: tuple[int, ...]) -> None:
+    """Whenever the clock rings, all that was given out is done, nothing else, and the iterator has the rest."""
+    loop = loop_over(items)
+    seen: list[Any] = []
+    saved: list[int] = []
+
+    def boundary() -> None:
+        saved.append(loop.done)
+        assert loop.done == len(seen)
+        rest = pickle.loads(pickle.dumps(loop._iterator))
+        assert list(rest) == list(itertools.islice(items, loop.done, None))
+        loop.arm(0.0)
+
+    for item in loop.walk(boundary):
+        seen.append(item)
+        if len(seen) - 1 in rings:
+            loop._ring()
+    assert seen == list(items)
+    assert saved == [at + 1 for at in rings if at < len(items)]
+    assert loop.done == len(items)
+
+
+def test_a_bell_before_the_first_item_is_heard() -> None:
+    loop = loop_over(range(5))
+    saved: list[int] = []
+    walk = loop.walk(lambda: (saved.append(loop.done), setattr(loop, "due", False))[0])
+    loop._ring()
+    assert list(walk) == [0, 1, 2, 3, 4]
+    assert saved in ([0], [1])
