@@ -43,8 +43,8 @@ class Steps:
         self._store.put_step(replace(step, status="completed", seconds=0.1, checkpoint=saved.checkpoint.id))
         if counters:
             run = self._store.run(self._run)
-            steps = {"completed": run.steps.get("completed", 0) + 1}
-            self._store.update_run(self._run, steps=steps, bytes=run.bytes + saved.checkpoint.bytes)
+            counts = {"completed": run.counts.get("completed", 0) + 1}
+            self._store.update_run(self._run, counts=counts, bytes=run.bytes + saved.checkpoint.bytes)
 
 
 def tiny_step(report: measure.Report, folder: Path, *, count: int) -> None:
@@ -112,7 +112,7 @@ def fill_runs(store: Store, count: int) -> None:
             created=when,
             updated=when,
             meta={"python": "3.12.1", "host": "workstation"},
-            steps={"completed": 12, "restored": 3},
+            counts={"completed": 12, "restored": 3},
             bytes=412_000_000,
             computed_seconds=724.5,
         )

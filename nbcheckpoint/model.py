@@ -13,11 +13,14 @@ Invariants:
 from __future__ import annotations
 
 import secrets
+import weakref
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, cast
 
 import msgspec
+
+from nbcheckpoint.errors import StoreError
 
 FORMAT = 1
 """Version of the stored form. A store with a higher one is listed, never loaded."""
@@ -43,7 +46,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` and the server show it: every field, also those at their default."""
-        return {name: _plain(getattr(self, name)) for name in self.__struct_fields__ if name not in _HIDDEN}
+        names = zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True)
+        return {told: _plain(getattr(self, name)) for name, told in names if name not in _HIDDEN}
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -89,7 +93,7 @@ class Run(Record, frozen=True, kw_only=True):
     owner: Owner | None = None
     sessions: int = 1
     """How many processes have worked on it."""
-    steps: dict[str, int] = {}
+    counts: dict[str, int] = msgspec.field(default_factory=dict, name="steps")
     """Step status -> how many steps have it."""
     bytes: int = 0
     """Written for this run, after sharing chunks with earlier ones."""
@@ -98,6 +102,16 @@ class Run(Record, frozen=True, kw_only=True):
     """What the restored steps took when they were computed."""
     trusted: bool = True
     """Set on reading: does its signature stand under the reader's key?"""
+
+    def steps(self, *, inner: bool = False) -> list[Step]:
+        """What it consists of, in the order of execution; with `inner`, what its steps consist of as well."""
+        found: list[Step] = home_of(self).steps(self.id, inner=inner)
+        return found
+
+    @property
+    def graph(self) -> Any:
+        """Its steps and what led to what, as a picture."""
+        return home_of(self).graph(self.id)
 
 
 class Reason(Record, frozen=True, kw_only=True):
@@ -267,6 +281,19 @@ class Checkpoint(Record, frozen=True, kw_only=True):
         return tuple(value.name for value in self.values)
 
 
+class Pause(Record, frozen=True, kw_only=True):
+    """A question a run waits with, as its step shows it under `meta["pause"]`."""
+
+    name: str
+    prompt: str = ""
+    choices: tuple[Any, ...] | None = None
+    schema: dict[str, Any] | None = None
+    """What an answer must look like, as JSON Schema."""
+    default: Any = None
+    until: str = ""
+    """From then on the default is the answer."""
+
+
 class Event(Record, frozen=True, kw_only=True):
     """A fact that happened, in order."""
 
@@ -275,6 +302,18 @@ class Event(Record, frozen=True, kw_only=True):
     run: str = ""
     step: str = ""
     data: dict[str, Any] = {}
+
+
+open_stores: weakref.WeakSet[Any] = weakref.WeakSet()
+"""A record holds only what JSON can say, not where it came from; asked for more than it holds, it asks these."""
+
+
+def home_of(run: Run) -> Any:
+    """The open store that has this run."""
+    for store in tuple(open_stores):
+        if store.backend.get(f"run/{run.id}") is not None:
+            return store
+    raise StoreError(f"the store that run {run.id} came from is not open", hint="open it, and ask the store")
 
 
 def utc_now() -> str:

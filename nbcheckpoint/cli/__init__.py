@@ -53,8 +53,8 @@ def _run_row(run: Run) -> tuple[str, ...]:
         run.workflow,
         f"[{_COLOURS.get(run.status, 'white')}]{run.status}[/]",
         ago(run.updated),
-        str(run.steps.get("completed", 0)),
-        str(run.steps.get("restored", 0)),
+        str(run.counts.get("completed", 0)),
+        str(run.counts.get("restored", 0)),
         say_size(run.bytes),
         say_duration(run.spared_seconds) if run.spared_seconds else "",
     )

@@ -181,7 +181,7 @@ class Session:
         spared = sum(item.spared for item in done)
         self.store.update_run(
             step.run,
-            steps=dict(Counter(run.steps) + Counter([status])),
+            counts=dict(Counter(run.counts) + Counter([status])),
             bytes=run.bytes + whole.bytes,
             computed_seconds=run.computed_seconds + sum(i.seconds for i in done if i.status == "computed"),
             spared_seconds=run.spared_seconds + spared,

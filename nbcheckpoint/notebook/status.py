@@ -37,7 +37,7 @@ def status(session: Session, store: Store, notes: Sequence[str] = ()) -> Answer:
         ("notebook", run.workflow),
         ("run", f"{run.id} · {run.status} · {ago(run.updated)}" + ("" if mine else " · not begun in this kernel")),
         ("kernels", str(run.sessions)),
-        ("cells", _say_counts(run.steps) or "none yet"),
+        ("cells", _say_counts(run.counts) or "none yet"),
         ("statements", _say_counts(counts) or "none yet"),
         ("saved", say_size(run.bytes)),
         ("computed", say_duration(run.computed_seconds)),

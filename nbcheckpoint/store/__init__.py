@@ -19,7 +19,6 @@ import logging
 import os
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -57,6 +56,7 @@ from nbcheckpoint.model import (
     FORMAT,
     Blob,
     Checkpoint,
+    Event,
     Input,
     Record,
     Run,
@@ -64,6 +64,7 @@ from nbcheckpoint.model import (
     Value,
     new_checkpoint_id,
     new_id,
+    open_stores,
     utc_now,
 )
 from nbcheckpoint.redact import redact, redact_source
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from nbcheckpoint.store.archive import Moved
     from nbcheckpoint.store.compare import Diff
     from nbcheckpoint.store.copying import Copied
+    from nbcheckpoint.store.picture import Picture
     from nbcheckpoint.store.trust import Trusted
     from nbcheckpoint.store.upkeep import Pruned
     from nbcheckpoint.store.verify import Verified
@@ -144,7 +146,7 @@ class Store:
     >>> draft = Checkpoint(id="", created="", run=run.id, step="000000", code="0" * 64, source="x = [1, 2]")
     >>> saved = store.save(draft, {"x": [1, 2], "n": 3}, outputs=[{"output_type": "stream", "text": "hi"}])
     >>> id = saved.checkpoint.id
-    >>> store.put_step(Step(run=run.id, address="000000", name="load", status="completed", checkpoint=id))
+    >>> version = store.put_step(Step(run=run.id, address="000000", name="load", status="completed", checkpoint=id))
     >>> store.update_run(run.id, status="completed", owner=None).status
     'completed'
 
@@ -173,6 +175,21 @@ class Store:
     >>> found.name, found.change
     ('n', 'changed')
 
+    What happened, as a picture, and once more from some step on:
+
+    >>> [event.type for event in store.events(run.id)]
+    ['run_started', 'step_completed', 'checkpoint_saved', 'run_completed']
+    >>> store.graph(run.id).nodes[0].label
+    'load'
+    >>> again = store.fork(run.id, at="load", edits={"load": [1, 2, 3]})
+    >>> again.meta["forked"]["run"] == run.id
+    True
+    >>> store.step(again.id, "000000")[0].status
+    'completed'
+    >>> store.answer(run.id, "gate", "yes")
+    Traceback (most recent call last):
+    nbcheckpoint.errors.NotFound: run ... asks nothing called 'gate'
+
     Looking after it:
 
     >>> store.pin(run.id).pinned, store.unpin(run.id).pinned, store.note(run.id, "good").note
@@ -186,7 +203,7 @@ class Store:
     >>> other.trust(run.id).checkpoints   # it was trusted already: we signed it ourselves
     ()
     >>> store.copy_to("memory://copied").records
-    4
+    7
     >>> store.delete_checkpoint(later)
     True
     >>> [gone.id == run.id for gone in store.delete_run(run.id).runs]
@@ -218,7 +235,7 @@ class Store:
         """Held by whatever waits for the disk: see `_settled`."""
         self._losses = 0
         """How often chunks are known to have gone that a save of ours may count on."""
-        _stores.add(self)
+        open_stores.add(self)
         if hasattr(backend, "on_damage"):
             backend.on_damage = tell_damage
 
@@ -272,12 +289,56 @@ class Store:
         found = self._listed(Step, self.backend.scan(f"step/{run}/"))
         return [step for step in found if inner or "." not in step.address]
 
-    def put_step(self, step: Step, *, durable: bool = False) -> None:
-        """Write a step's record as it is now, without secrets."""
+    def step(self, run: str, address: str) -> tuple[Step, str]:
+        """One step of a run, and the version that `put_step(expect=…)` compares with. Raises NotFound."""
+        key = f"step/{run}/{address}"
+        found = self.backend.get(key)
+        if found is None:
+            raise NotFound(f"run {run} has no step {address}")
+        return self._open(Step, key, found.value), found.version
+
+    def put_step(self, step: Step, *, expect: str | None = None, durable: bool = False) -> str:
+        """Write a step's record as it is now, without secrets. Returns its version.
+
+        With `expect` only if it still has that version ("" if there must be none): otherwise raises Conflict.
+        """
         reason = step.reason and replace(step.reason, text=redact(step.reason.text))
         shown = replace(step, name=redact_source(step.name), error=redact(step.error), reason=reason)
-        self._put(f"step/{step.run}/{step.address}", shown, durable=durable)
+        version = self._put(f"step/{step.run}/{step.address}", shown, expect=expect, durable=durable)
         tell_step(shown)
+        return version
+
+    def answer(self, run: str, pause: str, value: Any) -> Step:
+        """Answer a question a run waits with. The first answer is the answer.
+
+        Raises NotFound where there is no such question, UsageError for one that has been answered, or for an
+        answer it does not take.
+        """
+        from nbcheckpoint.store.pauses import answer
+
+        return answer(self, run, pause, value)
+
+    def events(self, run: str) -> list[Event]:
+        """What happened in a run, in order, as its records tell it."""
+        from nbcheckpoint.store.history import events
+
+        return events(self, run)
+
+    def graph(self, run: str) -> Picture:
+        """A run's steps and what led to what, laid out as a picture."""
+        from nbcheckpoint.store.picture import draw
+
+        return draw(self.run(run), self.steps(run))
+
+    def fork(self, run: str, *, at: str, edits: Mapping[str, Any] | None = None) -> Run:
+        """A new run that has everything of another up to and including the step `at`, a name or an address.
+
+        What comes behind is computed when it is resumed, with `edits` (step -> result) in place of what those steps
+        had left. Questions are asked again. Raises NotFound, Untrusted.
+        """
+        from nbcheckpoint.store.forking import fork
+
+        return fork(self, run, at, edits or {})
 
     # Checkpoints
 
@@ -551,6 +612,7 @@ class Store:
         try:
             self.flush()
         finally:
+            open_stores.discard(self)
             self._writer.shutdown()
             self.backend.close()
 
@@ -566,20 +628,17 @@ class Store:
 
     # Records
 
-    def _put(self, key: str, record: Record, *, expect: str | None = None, durable: bool) -> None:
+    def _put(self, key: str, record: Record, *, expect: str | None = None, durable: bool) -> str:
         write = partial(self._write_record, key, record, expect, durable=durable)
         with telling():
-            if durable:
-                self._settled(write)
-            else:
-                write()
+            return self._settled(write) if durable else write()
 
-    def _write_record(self, key: str, record: Record, expect: str | None, *, durable: bool) -> None:
+    def _write_record(self, key: str, record: Record, expect: str | None, *, durable: bool) -> str:
         self._check_version()
         sealed = self._signer.seal(key, record.to_json())
         if self._cipher is not None:
             sealed = ENCRYPTED + self._cipher.encrypt(sealed, key.encode())
-        self.backend.put(key, sealed, expect=expect, durable=durable)
+        return self.backend.put(key, sealed, expect=expect, durable=durable)
 
     def _get(self, kind: type[R], key: str) -> R:
         found = self.backend.get(key)
@@ -735,11 +794,8 @@ def definition_digest(name: str) -> str | None:
         return None
 
 
-_stores: weakref.WeakSet[Store] = weakref.WeakSet()
-
-
 def _after_fork() -> None:
-    for store in _stores:
+    for store in open_stores:
         store._forget()
 
 

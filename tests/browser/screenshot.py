@@ -83,9 +83,9 @@ def _other_runs(store: Store) -> None:
         run = store.begin_run(workflow)
         store.update_run(run.id, status=status, owner=None, created=updated, updated=updated, **facts)
 
-    put("reports/weekly.ipynb", "completed", 26 * 60, steps={"completed": 3, "restored": 9}, spared_seconds=2460)
-    put("etl/nightly.ipynb", "interrupted", 7 * 60, steps={"completed": 14}, bytes=3_800_000_000)
-    put("churn/features.ipynb", "failed", 52, steps={"completed": 4, "restored": 2, "failed": 1}, bytes=96_000_000)
+    put("reports/weekly.ipynb", "completed", 26 * 60, counts={"completed": 3, "restored": 9}, spared_seconds=2460)
+    put("etl/nightly.ipynb", "interrupted", 7 * 60, counts={"completed": 14}, bytes=3_800_000_000)
+    put("churn/features.ipynb", "failed", 52, counts={"completed": 4, "restored": 2, "failed": 1}, bytes=96_000_000)
 
 
 def _play(page: Page, server: Jupyter) -> None:

@@ -29,7 +29,7 @@ def test_runs_are_listed_live_with_their_facts(page: Page, lab: Jupyter, folder:
     path = lab.write_notebook(f"{folder}/train.ipynb", "1 + 1")
     with store_in(lab, folder) as store:
         run = store.begin_run("train.ipynb")
-        store.update_run(run.id, steps={"completed": 2, "restored": 3}, bytes=432_000_000, spared_seconds=724)
+        store.update_run(run.id, counts={"completed": 2, "restored": 3}, bytes=432_000_000, spared_seconds=724)
         store.begin_run("other/eda.ipynb")
         open_in_lab(page, lab, path)
         panel = sidebar(page)

@@ -89,7 +89,7 @@ def fill(store: Store) -> dict[str, Any]:
         store.put_step(
             Step(run=run.id, address=address, name=name, status="completed", checkpoint=ids[name], reason=why)
         )
-    store.update_run(run.id, status="completed", owner=None, steps={"completed": 4}, bytes=1000)
+    store.update_run(run.id, status="completed", owner=None, counts={"completed": 4}, bytes=1000)
     store.pin(run.id)
     store.note(run.id, "golden")
     return {"run": run.id, "checkpoints": ids}

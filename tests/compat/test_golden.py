@@ -50,7 +50,7 @@ def test_it_is_listed(store: Store, expected: dict[str, Any]) -> None:
     assert (theirs.id, theirs.trusted) == (expected["foreign"]["run"], False)
     assert mine == store.run(expected["store"]["run"])
     assert (mine.workflow, mine.status, mine.pinned, mine.note) == ("train.ipynb", "completed", True, "golden")
-    assert (mine.tags, mine.inputs, mine.steps, mine.trusted) == (("a", "b"), {"n": 8}, {"completed": 4}, True)
+    assert (mine.tags, mine.inputs, mine.counts, mine.trusted) == (("a", "b"), {"n": 8}, {"completed": 4}, True)
     steps = store.steps(mine.id, inner=True)
     assert [step.address for step in steps] == ["000000", "000000.000", "000000.001", "000001", "000002", "000003"]
     assert steps[-1].reason is not None

@@ -1,0 +1,64 @@
+"""A new run that shares the first steps of another: going back, and taking another way from there.
+
+Only records are copied; they name the same checkpoints. A step with an edit gets a checkpoint of its own, and is taken
+as it is when the run is resumed, whatever code and inputs say. Questions are not copied: a new run asks anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from nbcheckpoint.errors import NotFound, NotSaveable, Untrusted
+from nbcheckpoint.events import emit
+from nbcheckpoint.model import Checkpoint, Run, Step
+
+if TYPE_CHECKING:
+    from nbcheckpoint.store import Store
+
+RESULT = "result"
+"""Under this name a step's result stands in its checkpoint."""
+
+
+def fork(store: Store, run: str, at: str, edits: Mapping[str, Any]) -> Run:
+    """See `Store.fork`."""
+    origin = store.run(run)
+    if not origin.trusted:
+        raise Untrusted(f"run {run} does not carry your signature")
+    steps = store.steps(run, inner=True)
+    last = _find(steps, run, at)
+    edited = {_find(steps, run, name).address: value for name, value in edits.items()}
+    kept = [step for step in steps if step.address <= last.address or step.address.startswith(f"{last.address}.")]
+    kept = [step for step in kept if step.kind != "pause" and step.status in ("completed", "restored", "skipped")]
+    meta = {key: value for key, value in origin.meta.items() if key not in ("result", "resumed", "cancel")}
+    meta["forked"] = {"run": run, "at": last.address}
+    made = store.begin_run(
+        origin.workflow, kind=origin.kind, inputs=origin.inputs, meta=meta, tags=origin.tags, status="interrupted"
+    )
+    for step in kept:
+        checkpoint = _edited(store, made, step, edited[step.address]) if step.address in edited else step.checkpoint
+        mark = {"edited": True} if step.address in edited else {}
+        store.put_step(replace(step, run=made.id, checkpoint=checkpoint, meta={**step.meta, **mark}))
+    emit("run_forked", run=made.id, origin=run, at=last.address)
+    return store.update_run(made.id, status="interrupted", owner=None, durable=True)
+
+
+def _find(steps: list[Step], run: str, name: str) -> Step:
+    """The step of that address, or the last one of that name."""
+    found = [step for step in steps if name in (step.address, step.name)]
+    if not found:
+        raise NotFound(f"run {run} has no step {name!r}", hint="nbcheckpoint show lists them")
+    return found[-1]
+
+
+def _edited(store: Store, run: Run, step: Step, value: Any) -> str:
+    draft = Checkpoint(
+        id="", created="", run=run.id, step=step.address, name=step.name, code="0" * 64, meta={"edited": True}
+    )
+    saved = store.save(draft, {RESULT: value}).checkpoint
+    if saved.not_saved:
+        item = saved.not_saved[0]
+        raise NotSaveable(step.name, item.type, item.why, path=item.path)
+    return saved.id
