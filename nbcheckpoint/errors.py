@@ -13,6 +13,8 @@
     │   ├── ChunkPruned         something a save counted on was removed before it was committed
     │   └── StoreTooNew         written by a later version of nbcheckpoint
     ├── Conflict                compare-and-swap lost: the record is not what was expected
+    ├── RunBusy                 another process is at work on that run
+    ├── Fenced                  another process has taken that run over from us
     ├── Untrusted               signed by somebody else or by nobody: nothing was unpickled
     ├── NotSaveable             a value that cannot be turned into bytes; says where inside it
     └── NotRestorable           saved bytes that cannot be turned back into a value
@@ -123,6 +125,18 @@ class Conflict(Error):
     def __init__(self, key: str) -> None:
         super().__init__(f"{key} was changed by someone else in the meantime")
         self.key = key
+
+
+class RunBusy(Error):
+    """Another process is at work on the run, as far as one can tell."""
+
+    hint = "wait for it, or end it; or begin a run of your own: what was saved is shared by all"
+
+
+class Fenced(Error):
+    """Another process has taken the run over, because we seemed to be gone. Nothing was written."""
+
+    hint = "what was saved before still counts; begin a run of your own"
 
 
 class Untrusted(Error):

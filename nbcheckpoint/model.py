@@ -52,7 +52,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = lru_cache(maxsize=None)(msgspec.json.Decoder)
-_HIDDEN = frozenset({"token"})  # a fencing token is a capability, not information
+_HIDDEN = frozenset({"token", "lease"})  # a fencing token is a capability, not information
 
 
 def _plain(value: Any) -> Any:
@@ -73,6 +73,10 @@ class Owner(Record, frozen=True, kw_only=True):
     started: str
     """When that process started, in the words of the operating system. Compared, never computed with."""
     boot: str = ""
+    lease: str = ""
+    """Random, new each time a run is taken: who does not know it does not own the run (`store/lease.py`)."""
+    renewed: str = ""
+    """When the owner last said that it is there. Only other machines need to go by it."""
 
 
 class Run(Record, frozen=True, kw_only=True):

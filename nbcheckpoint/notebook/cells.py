@@ -588,9 +588,11 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         return [value for name, value in self.shell.user_ns.items() if is_secret(name)]
 
     def _show(self, cell: Cell) -> None:
-        if cell.note:
-            self.notes.append(cell.note)
-            line.show(self.shell, "note", cell.note)
+        notice, self.session.notice = self.session.notice, ""
+        note = " · ".join(filter(None, (cell.note, notice)))
+        if note:
+            self.notes.append(note)
+            line.show(self.shell, "note", note)
         elif cell.chosen is not None and any(not done.quick for done in cell.done) and not cell.chosen.quiet:
             status, text = line.summary(cell.done, len(cell.statements))
             checkpoint = cell.done[-1].checkpoint

@@ -1,7 +1,9 @@
 """This kernel's part of the notebook's run: which store, which run, which steps.
 
 A run spans kernels. The next kernel of a notebook whose last one died goes on with the same run; after a kernel
-that was shut down on purpose a new run begins. Nothing is opened before it is needed.
+that was shut down on purpose, and while another one is alive, a new run begins. A kernel that was frozen so long that
+another one took its run over is refused there: what it does from then on stands in a run of its own. Nothing is opened
+before it is needed.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from nbcheckpoint.backend.base import ABSENT
 from nbcheckpoint.config import store_location
 from nbcheckpoint.engine import loop
-from nbcheckpoint.errors import Error, NotFound, StoreError
+from nbcheckpoint.errors import Conflict, Error, Fenced, NotFound, RunBusy, StoreError
+from nbcheckpoint.events import emit
 from nbcheckpoint.model import Checkpoint, Run, Step, StepStatus, new_id, utc_now
 from nbcheckpoint.notebook.line import Done
-from nbcheckpoint.store import Store, open_store
+from nbcheckpoint.store import Store, lease, open_store
 from nbcheckpoint.store.background import Background
 from nbcheckpoint.store.liveness import this_process
 
@@ -34,6 +38,11 @@ class Session:
         self._namespace = namespace
         self._store: Store | None = None
         self._run: Run | None = None
+        self._heart: lease.Heartbeat | None = None
+        self._versions: dict[str, str] = {}
+        """Address -> version of the step under way, as it was written here."""
+        self.notice = ""
+        """What the user has yet to be told."""
         self._upkeep: Background | None = None
         self._next = 0
         self._later: threading.Timer | None = None
@@ -86,10 +95,17 @@ class Session:
                 self._run = self._continue() or self.store.begin_run(self.workflow, meta=_environment())
             except StoreError:
                 # A full or read-only disk: what was saved can still be restored, only nothing is written down.
-                now = utc_now()
-                self._run = Run(id=new_id(), workflow=self.workflow, created=now, updated=now, owner=this_process())
-            self._next = len(self.store.steps(self._run.id))
+                now, owner = utc_now(), lease.leased(this_process())
+                self._run = Run(id=new_id(), workflow=self.workflow, created=now, updated=now, owner=owner)
+            self._heart = lease.Heartbeat(self.store, self._run)
+            steps = self.store.steps(self._run.id)
+            self._next = max(self._next, int(steps[-1].address) + 1 if steps else 0)
         return self._run
+
+    @property
+    def _lease(self) -> str:
+        owner = self.run.owner
+        return owner.lease if owner is not None else ""
 
     @property
     def interrupted(self) -> Run | None:
@@ -99,9 +115,10 @@ class Session:
 
     def _continue(self) -> Run | None:
         run = self.interrupted
-        if run is None:
-            return None
-        return self.store.update_run(run.id, owner=this_process(), status="running", sessions=run.sessions + 1)
+        try:
+            return self.store.take(run.id) if run is not None else None
+        except RunBusy:
+            return None  # another kernel was faster
 
     def begin_step(self, name: str, cell: str, *, after: float = 0.0) -> Step:
         """Say what is about to run, or what is still running `after` so long. Survives the death of this kernel."""
@@ -142,7 +159,7 @@ class Session:
         if done:
             self._quick.append(replace(step, status="completed", seconds=seconds))
             self._quick += [_statement(step, at, item) for at, item in enumerate(done)]
-        if len(self._quick) > 500:
+        if len(self._quick) > 500 or (self._heart is not None and self._heart.lost):
             self._note()
 
     def _stop_timer(self) -> None:
@@ -154,13 +171,50 @@ class Session:
     def _note(self, *steps: Step) -> bool:
         """Write steps down. A disk that cannot be written is told when something is to be saved, not here."""
         with self._noting:
-            quick, self._quick = self._quick, []
+            waiting, self._quick = [*self._quick, *steps], []
             try:
-                for step in (*quick, *steps):
-                    self.store.put_step(step)
+                try:
+                    self._check_ours()
+                    self._put_steps(waiting)
+                except Fenced as error:
+                    self._go_elsewhere(error, waiting)
+                    self._put_steps(waiting)
             except StoreError:
                 return False
             return True
+
+    def _put_steps(self, steps: Sequence[Step]) -> None:
+        """Over what was written here, or over nothing: so that a kernel frozen between asking and writing notices."""
+        for step in steps:
+            step = replace(step, run=self.run.id)
+            try:
+                version = self.store.put_step(step, expect=self._versions.get(step.address, ABSENT))
+            except Conflict:
+                self._check_ours()
+                version = self.store.put_step(step)  # whoever was there before us was too late
+            self._versions[step.address] = version
+            if step.status != "running":
+                del self._versions[step.address]
+
+    def _check_ours(self) -> None:
+        """Raises Fenced if another kernel has taken the run over."""
+        try:
+            lease.check(self.store.run(self.run.id), self._lease)
+        except NotFound:
+            pass  # there was no room for it
+
+    def _go_elsewhere(self, error: Fenced, steps: Sequence[Step]) -> None:
+        """The run belongs to another kernel now: these steps are the first of a new one."""
+        for step in steps:
+            emit("step_fenced", run=self.run.id, step=step.address, name=step.name, error=str(error))
+        self._stop_heart()
+        self._run, self._versions = None, {}
+        self.notice = f"this kernel had not been heard of: {error}. It goes on in a run of its own, {self.run.id}"
+
+    def _stop_heart(self) -> None:
+        if self._heart is not None:
+            self._heart.stop()
+            self._heart = None
 
     def end_step(self, step: Step, status: StepStatus, done: Sequence[Done], **fields: Any) -> None:
         """Say how a cell and its statements ended, and count it in the run."""
@@ -177,17 +231,23 @@ class Session:
         )
         if not self._note(whole, *(_statement(step, at, item) for at, item in enumerate(done))):
             return
-        run = self._recorded_run()
-        spared = sum(item.spared for item in done)
-        self.store.update_run(
-            step.run,
-            counts=dict(Counter(run.counts) + Counter([status])),
-            bytes=run.bytes + whole.bytes,
-            computed_seconds=run.computed_seconds + sum(i.seconds for i in done if i.status == "computed"),
-            spared_seconds=run.spared_seconds + spared,
-        )
+        try:
+            self._count(status, whole, done)
+        except Fenced as error:
+            self._go_elsewhere(error, ())
         if self._upkeep is not None and saved:
             self._upkeep.saved()
+
+    def _count(self, status: StepStatus, step: Step, done: Sequence[Done]) -> None:
+        run = self._recorded_run()
+        self.store.update_run(
+            run.id,
+            holder=self._lease,
+            counts=dict(Counter(run.counts) + Counter([status])),
+            bytes=run.bytes + step.bytes,
+            computed_seconds=run.computed_seconds + sum(i.seconds for i in done if i.status == "computed"),
+            spared_seconds=run.spared_seconds + sum(item.spared for item in done),
+        )
 
     def _recorded_run(self) -> Run:
         """The run as the store has it: if there was no room for it when it began, there is now."""
@@ -201,15 +261,20 @@ class Session:
         """The kernel ends on purpose: the run is complete, unless its last cell failed."""
         if self._store is None or os.getpid() != self._pid:
             return
-        store, self._store = self._store, None
+        try:
+            if self._quick:
+                self._note()
+        except Error:
+            pass  # as below
+        store, run, self._store = self._store, self._run, None
         loop.use(None)
         try:
+            self._stop_heart()
             if self._upkeep is not None:
                 self._upkeep.wait(timeout=5)  # it can be stopped anywhere, but a closed store would make it complain
-            for step in self._quick:
-                store.put_step(step)
-            if self._run is not None:
-                store.update_run(self._run.id, status="completed", owner=None, durable=True)
+            if run is not None and run.owner is not None:
+                holder = run.owner.lease
+                store.update_run(run.id, holder=holder, status="completed", owner=None, durable=True)
             store.close()
         except Error:
             pass  # at exit there is nobody left to tell; the run will be found interrupted

@@ -35,7 +35,7 @@ from nbcheckpoint.notebook.history import CellRun, Statement, cells_of, existing
 from nbcheckpoint.notebook.leaves import RESULT
 from nbcheckpoint.notebook.line import MAX_SOURCE
 from nbcheckpoint.store import Store, definition_digest
-from nbcheckpoint.store.liveness import this_process
+from nbcheckpoint.store.liveness import is_this_process
 from nbcheckpoint.units import say_size
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -417,7 +417,7 @@ def resume(checkpointer: CellCheckpointer, *, run: bool = False) -> Answer:
     session = checkpointer.session
     store = existing_store(session)
     last = _last(checkpointer, store)
-    if last.status == "running" and last.owner is not None and last.owner != this_process():
+    if last.status == "running" and last.owner is not None and not is_this_process(last.owner):
         where = f"process {last.owner.pid} on {last.owner.host}, last seen {ago(last.updated)}"
         text = f"{last.workflow} is running in another kernel ({where}): nothing was done"
         return Answer([text], {"alive": True, "run": last.to_dict()})

@@ -45,6 +45,7 @@ from nbcheckpoint.errors import (
     Error,
     NotFound,
     NotRestorable,
+    RunBusy,
     StoreDamaged,
     StoreTooNew,
     Untrusted,
@@ -58,6 +59,7 @@ from nbcheckpoint.model import (
     Checkpoint,
     Event,
     Input,
+    Owner,
     Record,
     Run,
     Step,
@@ -68,6 +70,7 @@ from nbcheckpoint.model import (
     utc_now,
 )
 from nbcheckpoint.redact import redact, redact_source
+from nbcheckpoint.store import lease
 from nbcheckpoint.store.listing import Listing
 from nbcheckpoint.store.liveness import seen, this_process
 from nbcheckpoint.store.telling import tell_changed, tell_damage, tell_started, tell_step, telling
@@ -265,9 +268,10 @@ class Store:
         return seen(self._get(Run, f"run/{run}"))
 
     def begin_run(self, /, workflow: str, **fields: Any) -> Run:
-        """A new run, owned by this process."""
+        """A new run, owned by this process: see `lease`."""
         now = utc_now()
-        run = Run(id=new_id(), workflow=workflow, created=now, updated=now, owner=this_process(), **fields)
+        owner = lease.leased(this_process())
+        run = Run(id=new_id(), workflow=workflow, created=now, updated=now, owner=owner, **fields)
         self._put(f"run/{run.id}", run, expect=ABSENT, durable=False)
         tell_started(run)
         return run
@@ -277,9 +281,45 @@ class Store:
         self._put(f"run/{run.id}", run, durable=False)
         tell_started(run)
 
-    def update_run(self, /, run: str, *, durable: bool = False, **changes: Any) -> Run:
-        """Change fields of a run, whoever else changes others at the same time."""
-        before, after = self._update(Run, f"run/{run}", {"updated": utc_now(), **changes}, durable=durable)
+    def take(self, run: str, *, owner: Owner | None = None) -> Run:
+        """Go on with a run that is nobody's, as this process or as `owner`: one session more, `running`, a new lease.
+
+        Raises RunBusy where its owner is alive, as far as one can tell, NotFound, and Untrusted.
+        """
+        wanted = lease.leased(owner or this_process())
+
+        def taken(before: Run) -> dict[str, Any]:
+            if not before.trusted:  # writing it would seal it with our key
+                raise Untrusted(f"run {run} does not carry your signature")
+            if seen(before).status == "running" and before.owner is not None:
+                raise RunBusy(f"process {before.owner.pid} on {before.owner.host} is at work on run {run}")
+            return {"owner": wanted, "status": "running", "sessions": before.sessions + 1, "updated": utc_now()}
+
+        before, after = self._update(Run, f"run/{run}", taken, durable=False)
+        tell_changed(before, after)
+        return after
+
+    def renew(self, run: str, holder: str) -> Run:
+        """Say that the holder of that lease is still there. Raises Fenced, NotFound."""
+
+        def renewed(before: Run) -> dict[str, Any]:
+            lease.check(before, holder)
+            return {"owner": before.owner and replace(before.owner, renewed=utc_now())}
+
+        return self._update(Run, f"run/{run}", renewed, durable=False)[1]
+
+    def update_run(self, /, run: str, *, durable: bool = False, holder: str | None = None, **changes: Any) -> Run:
+        """Change fields of a run, whoever else changes others at the same time.
+
+        With `holder`, only as long as that is its lease: raises Fenced, and changes nothing, if it is not.
+        """
+
+        def changed(before: Run) -> dict[str, Any]:
+            if holder is not None:
+                lease.check(before, holder)
+            return {"updated": utc_now(), **changes}
+
+        before, after = self._update(Run, f"run/{run}", changed, durable=durable)
         if "status" in changes:
             tell_changed(before, after)
         return after
@@ -646,14 +686,14 @@ class Store:
             raise NotFound(f"no {key.replace('/', ' ', 1)}", hint="nbcheckpoint runs lists what there is")
         return self._open(kind, key, found.value)
 
-    def _update(self, kind: type[R], key: str, changes: dict[str, Any], *, durable: bool) -> tuple[R, R]:
-        """The record as it was, and as it is now."""
+    def _update(self, kind: type[R], key: str, changes: Callable[[R], dict[str, Any]], *, durable: bool) -> tuple[R, R]:
+        """The record as it was, and as it is now. `changes` is asked again when someone else was faster."""
         while True:
             found = self.backend.get(key)
             if found is None:
                 raise NotFound(f"no {key.replace('/', ' ', 1)}")
             before = self._open(kind, key, found.value)
-            record = replace(before, **changes)
+            record = replace(before, **changes(before))
             try:
                 self._put(key, record, expect=found.version, durable=durable)
             except Conflict:

@@ -100,6 +100,8 @@ class AsyncStore:
 
     begin_run = _in_turn(Store.begin_run)
     put_run = _in_turn(Store.put_run)
+    take = _in_turn(Store.take)
+    renew = _in_turn(Store.renew)
     update_run = _in_turn(Store.update_run)
     put_step = _in_turn(Store.put_step)
     answer = _in_turn(Store.answer)

@@ -1,4 +1,7 @@
-"""Is the process that owns a run still there? `interrupted` is discovered, never announced."""
+"""Is the process that owns a run still there? `interrupted` is discovered, never announced.
+
+On this machine by looking for the process; on another one by its lease, which it renews as long as it is there.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from nbcheckpoint.model import Owner, Run
+from nbcheckpoint.store import lease
 
 
 def this_process() -> Owner:
@@ -17,12 +21,24 @@ def this_process() -> Owner:
     return Owner(host=socket.gethostname(), pid=os.getpid(), started=_started(os.getpid()), boot=_boot())
 
 
+def is_this_process(owner: Owner) -> bool:
+    """Us, whichever lease we had?"""
+    return replace(owner, lease="", renewed="") == this_process()
+
+
 def is_alive(owner: Owner) -> bool:
-    """False only where it is certain: same machine, same boot, and no such process (a recycled pid is not it)."""
-    if owner.host != socket.gethostname():
-        return True
-    if owner.boot != _boot():
-        return False
+    """False only where it is certain: no such process here (a recycled pid is not it), or a lease that ran out.
+
+    The same name and another boot is this machine before it was started anew, or another one of that name, or a
+    container: where there is a lease, that tells them apart.
+    """
+    here = owner.host == socket.gethostname()
+    if here and owner.boot == _boot():
+        return _is_running(owner)
+    return lease.is_held(owner) if owner.lease else not here
+
+
+def _is_running(owner: Owner) -> bool:
     if owner.started:
         return _started(owner.pid) == owner.started
     try:
