@@ -153,6 +153,14 @@ class Store:
     >>> store.update_run(run.id, status="completed", owner=None).status
     'completed'
 
+    Going on with it, as long as nobody else does:
+
+    >>> mine = store.take(run.id)
+    >>> mine.status, mine.sessions, store.renew(run.id, mine.owner.lease).status
+    ('running', 2, 'running')
+    >>> store.update_run(run.id, holder=mine.owner.lease, status="completed", owner=None).status
+    'completed'
+
     Looking at it, which never unpickles, and getting the values back:
 
     >>> [found.workflow for found in store.runs(status="completed", limit=10)]
