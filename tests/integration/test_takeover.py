@@ -81,4 +81,4 @@ def test_a_frozen_kernel_thawed_after_takeover_is_refused_and_its_cell_unharmed(
         assert store.run(own.id).status == "running"
     with Kernel(tmp_path) as again:
         again.run("%load_ext nbcheckpoint")
-        assert again.run(SLOW).line.startswith("restored"), "what it saved counts all the same"
+        assert "restored" in again.run(SLOW).line, "what it saved counts all the same"
