@@ -10,6 +10,7 @@
     │   ├── StoreReadOnly       it can be read but not written
     │   ├── StoreGone           its folder vanished underneath us
     │   ├── StoreDamaged        bytes are not what was written
+    │   │   └── ArchiveDamaged  and those of an archive are not what an export writes
     │   ├── ChunkPruned         something a save counted on was removed before it was committed
     │   └── StoreTooNew         written by a later version of nbcheckpoint
     ├── Conflict                compare-and-swap lost: the record is not what was expected
@@ -96,6 +97,12 @@ class StoreDamaged(StoreError):
     def __init__(self, message: str, *, hint: str = "", key: str = "") -> None:
         super().__init__(message, hint=hint)
         self.key = key
+
+
+class ArchiveDamaged(StoreDamaged):
+    """A file that was to be imported is not one an export has written. Nothing of it is in the store."""
+
+    hint = "get it anew from where it came from"
 
 
 class ChunkPruned(StoreError):

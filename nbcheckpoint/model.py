@@ -16,7 +16,7 @@ import secrets
 import weakref
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import msgspec
 
@@ -36,6 +36,11 @@ R = TypeVar("R", bound="Record")
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of all records: `to_json` and `from_json` are the one wire shape."""
 
+    hidden: ClassVar[frozenset[str]] = frozenset()
+    """Fields that are not shown."""
+    derived: ClassVar[tuple[str, ...]] = ()
+    """Properties that are shown like fields."""
+
     def to_json(self) -> bytes:
         return _encoder.encode(self)
 
@@ -47,12 +52,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def to_dict(self) -> dict[str, Any]:
         """As `--json` and the server show it: every field, also those at their default."""
         names = zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True)
-        return {told: _plain(getattr(self, name)) for name, told in names if name not in _HIDDEN}
+        shown = {told: _plain(getattr(self, name)) for name, told in names if name not in self.hidden}
+        return shown | {name: getattr(self, name) for name in self.derived}
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = lru_cache(maxsize=None)(msgspec.json.Decoder)
-_HIDDEN = frozenset({"token", "lease"})  # a fencing token is a capability, not information
 
 
 def _plain(value: Any) -> Any:
@@ -67,6 +72,8 @@ def _plain(value: Any) -> Any:
 
 class Owner(Record, frozen=True, kw_only=True):
     """The process that writes a run. With pid and start time, a recycled pid is not mistaken for it."""
+
+    hidden = frozenset({"lease"})  # who knows it owns the run
 
     host: str
     pid: int
@@ -130,6 +137,8 @@ class Reason(Record, frozen=True, kw_only=True):
 class Step(Record, frozen=True, kw_only=True):
     """One unit of work of a run: intent and outcome. Mutable by compare-and-swap only."""
 
+    hidden = frozenset({"token"})  # a fencing token is a capability, not information
+
     run: str
     address: str
     """Its place in the run. Sorts in the order of execution."""
@@ -153,6 +162,8 @@ class Step(Record, frozen=True, kw_only=True):
 
 class Blob(Record, frozen=True, kw_only=True):
     """Bytes: inline when few, otherwise chunks in order; a long list of chunks is a chunk itself."""
+
+    hidden = frozenset({"data"})  # nobody reads a pickle, and a small one may hold a secret
 
     size: int
     data: bytes = b""

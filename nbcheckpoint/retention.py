@@ -31,6 +31,7 @@ from datetime import datetime, timezone
 
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.model import Record, Run
+from nbcheckpoint.units import parse_age, parse_size
 
 DAY = 86400.0
 
@@ -52,6 +53,19 @@ class Policy:
             limit = getattr(self, name)
             if limit is not None and not limit >= 0:
                 raise UsageError(f"{name} cannot be {limit}", hint="a limit is zero or more, or None for no limit")
+
+    @classmethod
+    def said(
+        cls, *, older_than: str | None, keep: int | None, versions: int | None = None, max_size: str | None
+    ) -> Policy:
+        """As people say it: `7d`, `20GB`. What is not said is as usual. Raises UsageError."""
+        usual = cls()
+        return cls(
+            runs=usual.runs if keep is None else keep,
+            versions=usual.versions if versions is None else versions,
+            max_age_seconds=parse_age(older_than) if older_than else usual.max_age_seconds,
+            max_size=parse_size(max_size) if max_size else usual.max_size,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

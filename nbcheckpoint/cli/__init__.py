@@ -30,12 +30,14 @@ _COLOURS = {
 @main.command(epilog="Example: nbcheckpoint runs --status interrupted")
 @click.option("--workflow", metavar="NAME", help="Only runs of this notebook or flow.")
 @click.option("--status", metavar="WORD", help="Only runs with this status.")
+@click.option("--text", help="Only runs with this in their name, id or note.")
+@click.option("--tag", help="Only runs with this tag.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
 @command
-def runs(workflow: str | None, status: str | None, limit: int, store: str | None, as_json: bool) -> None:
+def runs(limit: int, store: str | None, as_json: bool, **wanted: str | None) -> None:
     """List runs, newest first."""
     with open_store(store, create=False) as opened:
-        found = opened.runs(workflow=workflow, status=status, limit=limit)
+        found = opened.runs(**wanted, limit=limit)
     if said_as_json(found, as_json):
         return
     if not found:

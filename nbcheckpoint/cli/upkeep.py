@@ -17,13 +17,12 @@ from nbcheckpoint import __version__, config
 from nbcheckpoint.cli.base import command, confirm, main, print_table, progress, said_as_json, say
 from nbcheckpoint.cli.manage import count, summary
 from nbcheckpoint.codec.sign import Signer
-from nbcheckpoint.errors import StoreDamaged
 from nbcheckpoint.model import FORMAT
 from nbcheckpoint.retention import Policy
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.upkeep import Pruned
-from nbcheckpoint.store.verify import Verified, needs_salvage, salvage
-from nbcheckpoint.units import parse_age, parse_size, say_size
+from nbcheckpoint.store.verify import Verified, verify_at
+from nbcheckpoint.units import say_size
 
 _PACKAGES = ("ipython", "cloudpickle", "diskcache", "blake3", "msgspec", "jupyterlab", "jupyter_server")
 
@@ -47,12 +46,7 @@ def prune(
     as_json: bool,
 ) -> None:
     """Remove old runs and what nobody uses. The latest, the last successful and pinned runs always stay."""
-    policy = Policy(
-        runs=keep,
-        versions=versions,
-        max_age_seconds=parse_age(older_than) if older_than else Policy().max_age_seconds,
-        max_size=parse_size(max_size) if max_size else None,
-    )
+    policy = Policy.said(older_than=older_than, keep=keep, versions=versions, max_size=max_size)
     with open_store(store, create=False) as opened:
         report = opened.prune(policy, dry_run=True)
         if not dry_run:
@@ -78,30 +72,14 @@ def _tell_pruned(report: Pruned, as_json: bool) -> None:
 @command
 def verify(repair: bool, store: str | None, as_json: bool) -> None:
     """Read everything in the store and say what is not as it was written. Exit code 5 if anything is damaged."""
-    try:
-        result = _verify(store, False, as_json)
-        salvaged = _salvage(store) if repair and needs_salvage(result) else ""
-    except StoreDamaged:  # so damaged that it cannot even be opened
-        if not repair:
-            raise
-        salvaged = _salvage(store)
-    if repair:
-        result = _verify(store, True, as_json)
-    if salvaged:
-        click.echo(salvaged, err=True)
-    if not said_as_json({**result.to_dict(), "clean": result.clean}, as_json):
+    location = config.store_location(store)
+    with progress("Reading", quiet=as_json) as shown:
+        result = verify_at(lambda: open_store(location, create=False), location, repair=repair, progress=shown)
+    for sentence in result.notes:
+        click.echo(sentence, err=True)
+    if not said_as_json(result, as_json):
         _tell_verified(result)
     sys.exit(0 if result.clean else 5)
-
-
-def _verify(store: str | None, repair: bool, quiet: bool) -> Verified:
-    with open_store(store, create=False) as opened, progress("Reading", quiet=quiet) as shown:
-        return opened.verify(repair=repair, progress=shown)
-
-
-def _salvage(store: str | None) -> str:
-    location = config.store_location(store)
-    return "" if "://" in location and not location.startswith("file:") else salvage(location)
 
 
 def _tell_verified(result: Verified) -> None:

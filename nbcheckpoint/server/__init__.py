@@ -1,1 +1,1 @@
-"""The Jupyter server's window on the store: read-only routes for the sidebar. It never unpickles."""
+"""The Jupyter server's window on the store: routes for the sidebar, made from one table. It never unpickles."""

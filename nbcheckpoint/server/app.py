@@ -6,15 +6,16 @@ import os
 from pathlib import Path
 
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import Unicode, default
+from traitlets import Integer, Unicode, default
 
 from nbcheckpoint.config import ENV_STORE
-from nbcheckpoint.server.routes import HANDLERS
+from nbcheckpoint.server.handler import handlers
 from nbcheckpoint.server.stores import Stores
+from nbcheckpoint.server.watching import Watchers
 
 
 class NbcheckpointApp(ExtensionApp):
-    """Serves run records to the sidebar of JupyterLab and Notebook 7."""
+    """Serves the runs to the sidebar of JupyterLab and Notebook 7."""
 
     name = "nbcheckpoint"
     description = "Lists the runs nbcheckpoint has saved."
@@ -29,9 +30,20 @@ class NbcheckpointApp(ExtensionApp):
     def _default_store_url(self) -> str:
         return os.environ.get(ENV_STORE, "")
 
+    max_upload_bytes = Integer(
+        64 << 30, min=0, help="The largest archive that may be imported through the browser, in bytes."
+    ).tag(config=True)
+
     def initialize_settings(self) -> None:
         assert self.serverapp is not None
-        self.settings["nbcheckpoint_stores"] = Stores(root=Path(self.serverapp.root_dir), url=self.store_url)
+        stores = Stores(root=Path(self.serverapp.root_dir), url=self.store_url)
+        self.settings["nbcheckpoint_stores"] = stores
+        self.settings["nbcheckpoint_watchers"] = Watchers()
+        self.settings["nbcheckpoint_max_upload"] = self.max_upload_bytes
 
     def initialize_handlers(self) -> None:
-        self.handlers.extend(HANDLERS)
+        self.handlers.extend(handlers())
+
+    async def stop_extension(self) -> None:
+        """The server ends: nobody waits for news any more."""
+        self.settings["nbcheckpoint_watchers"].close()

@@ -1,175 +1,195 @@
-"""What the sidebar may ask. Parse, call, show: no logic of its own, and the words are the command line's.
+"""What may be asked. Parse, call, show: no logic of its own, and the words are the command line's.
 
-    GET nbcheckpoint/api/runs        {"runs": [Run], "store": URL, "workflow": name, "next": id}
-    GET nbcheckpoint/api/runs/{id}   {"run": Run, "steps": [Step]}
-
-Both take `path`, the notebook on whose behalf is asked: it decides the store (see `stores.py`), and
-`workflow` answers by which name that notebook's runs go there. The list also takes `limit`, `before` (the
-`next` of the page before), `status` and `workflow`. What there is none of is null. A refusal is
+The table at the end is all there is: the handlers are made from it, and so is the description at
+`nbcheckpoint/api/openapi.json`. Every route takes `path`, the notebook on whose behalf is asked: it decides the store
+(see `stores.py`). Answers are the records that `--json` prints; what there is none of is null; a refusal is
 `{"message", "hint"}`.
 
-Invariants: every route is authenticated and authorised (resource `nbcheckpoint`), only reads, never keeps the
-event loop waiting, and never unpickles: it serves records, and those are JSON. Tornado hashes each answer into an
-ETag, so that polling an idle store is answered by an empty 304.
+Invariants: nothing is unpickled, no id becomes a path, nothing is trusted. What guards the routes is in `handler.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any
 
-from jupyter_server.auth.decorator import authorized
-from jupyter_server.base.handlers import APIHandler
-from tornado import web
+from nbcheckpoint.errors import NotFound
+from nbcheckpoint.model import Record
+from nbcheckpoint.retention import Policy
+from nbcheckpoint.server import asking
+from nbcheckpoint.server.asking import Asked, Download, Question, Route
+from nbcheckpoint.server.stores import shown
+from nbcheckpoint.store.aio import AsyncStore, aside
+from nbcheckpoint.store.archive import Moved
+from nbcheckpoint.store.compare import Diff
+from nbcheckpoint.store.looking import Environment, Preview
+from nbcheckpoint.store.upkeep import Pruned
+from nbcheckpoint.store.verify import Verified, verify_at
 
-from nbcheckpoint.errors import (
-    Error,
-    MissingExtra,
-    NotFound,
-    StoreGone,
-    StoreLocked,
-    Untrusted,
-    UsageError,
+
+async def list_runs(question: Question, store: AsyncStore | None) -> Record:
+    """Runs, newest first, a page at a time."""
+    asked: asking.RunsAsked = question.query
+    if store is None:
+        return asking.RunPage()
+    # One more than asked for tells whether there is a next page.
+    wanted = {"workflow": asked.workflow, "status": asked.status, "text": asked.text, "tag": asked.tag}
+    runs = await store.runs(**wanted, limit=asked.limit + 1, before=asked.before)
+    named = asyncio.to_thread(question.stores.workflow, asked.path, store.url)
+    return asking.RunPage(
+        runs=tuple(runs[: asked.limit]),
+        store=shown(store.url),
+        workflow=await named if asked.path else None,
+        next=runs[asked.limit - 1].id if len(runs) > asked.limit else None,
+    )
+
+
+async def show_run(question: Question, store: AsyncStore) -> Record:
+    """One run with its steps, without those that steps consist of."""
+    run = await store.run(question.ids["run"])
+    return asking.RunShown(run=run, steps=tuple(await store.steps(run.id)))
+
+
+async def list_steps(question: Question, store: AsyncStore) -> Record:
+    """The steps of a run in the order of execution, a page at a time."""
+    asked: asking.StepsAsked = question.query
+    run = await store.run(question.ids["run"])
+    found = await store.steps(run.id, inner=asked.inner, after=asked.after, limit=asked.limit + 1)
+    following = found[asked.limit - 1].address if len(found) > asked.limit else None
+    return asking.StepPage(steps=tuple(found[: asked.limit]), next=following)
+
+
+async def show_environment(question: Question, store: AsyncStore) -> Record:
+    """In what surroundings a run was made, and what of that is different now."""
+    return await store.environment(question.ids["run"])
+
+
+async def show_checkpoint(question: Question, store: AsyncStore) -> Record:
+    """The record of a checkpoint, without the bytes of its values."""
+    return asking.CheckpointShown(checkpoint=await store.checkpoint(question.ids["checkpoint"]))
+
+
+async def preview_checkpoint(question: Question, store: AsyncStore) -> Record:
+    """What a checkpoint left, to look at: text and pictures, never HTML, and nothing unpickled."""
+    return await store.preview(question.ids["checkpoint"])
+
+
+async def diff_checkpoints(question: Question, store: AsyncStore) -> Record:
+    """What differs between two checkpoints, from `a` to `b`."""
+    asked: asking.DiffAsked = question.query
+    return await store.diff(asked.a, asked.b)
+
+
+async def pin_run(question: Question, store: AsyncStore) -> Record:
+    """Keep a run, whatever retention says."""
+    return asking.RunChanged(run=await store.pin(question.ids["run"]))
+
+
+async def unpin_run(question: Question, store: AsyncStore) -> Record:
+    """Let retention have a run again."""
+    return asking.RunChanged(run=await store.unpin(question.ids["run"]))
+
+
+async def note_run(question: Question, store: AsyncStore) -> Record:
+    """Write a text beside a run; an empty one takes it away."""
+    body: asking.NoteBody = question.body
+    return asking.RunChanged(run=await store.note(question.ids["run"], body.text))
+
+
+async def delete_run(question: Question, store: AsyncStore) -> Record:
+    """Delete a run and the checkpoints that no other run uses."""
+    return await store.delete_run(question.ids["run"])
+
+
+async def prune_store(question: Question, store: AsyncStore) -> Record:
+    """Remove old runs and what nobody uses, or say what would go."""
+    body: asking.PruneBody = question.body
+    policy = Policy.said(older_than=body.older_than, keep=body.keep, max_size=body.max_size)
+    return await store.prune(policy, dry_run=body.dry_run)
+
+
+async def verify_store(question: Question) -> Record:
+    """Read everything and say what is not as it was written; takes as long as that takes."""
+    body: asking.VerifyBody = question.body
+    stores = question.stores
+    where = await asyncio.to_thread(stores.locate, question.query.path)
+    if where is None:
+        raise no_store()
+    # Not on an open store: one that is too damaged to be opened can be repaired, and only while nobody has it open.
+    return await aside(lambda: verify_at(lambda: stores.opener(where), str(where), repair=body.repair, progress=None))
+
+
+async def export_run(question: Question, store: AsyncStore) -> Download:
+    """A run with all that belongs to it, as an archive that can be imported elsewhere."""
+    run = question.ids["run"]
+    return Download(f"nbcheckpoint-{run}.zip", await store.archive(run))
+
+
+async def import_run(question: Question) -> Record:
+    """Read an archive. What others signed is listed, and not loaded until its owner says so elsewhere."""
+    assert question.upload is not None
+    async with await question.stores.make(question.query.path) as store:
+        return await store.import_(question.upload)
+
+
+async def wait_for_news(question: Question) -> Record:
+    """Answers when anything about the runs has changed since that token, or when the time is over."""
+    asked: asking.WaitAsked = question.query
+    token = await question.watchers.wait(question.stores, asked.path, asked.since, asked.seconds, question.gone)
+    return asking.Changed(token=token)
+
+
+async def describe(question: Question) -> dict[str, Any]:
+    """This description."""
+    from nbcheckpoint.server.openapi import description
+
+    return description(ROUTES)
+
+
+def no_store() -> NotFound:
+    return NotFound("there is no store here yet", hint="run a cell with %%checkpointed first")
+
+
+RUN = "runs/{run}"
+CHECKPOINT = "checkpoints/{checkpoint}"
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        address="runs",
+        call=list_runs,
+        query=asking.RunsAsked,
+        answer=asking.RunPage,
+        opens="store or none",
+    ),
+    Route(method="GET", address=RUN, call=show_run, answer=asking.RunShown),
+    Route(method="DELETE", address=RUN, call=delete_run, answer=Pruned),
+    Route(method="GET", address=f"{RUN}/steps", call=list_steps, query=asking.StepsAsked, answer=asking.StepPage),
+    Route(method="GET", address=f"{RUN}/environment", call=show_environment, answer=Environment),
+    Route(method="GET", address=f"{RUN}/export", call=export_run, answer="archive"),
+    Route(method="POST", address=f"{RUN}/pin", call=pin_run, body=asking.Body, answer=asking.RunChanged),
+    Route(method="POST", address=f"{RUN}/unpin", call=unpin_run, body=asking.Body, answer=asking.RunChanged),
+    Route(method="POST", address=f"{RUN}/note", call=note_run, body=asking.NoteBody, answer=asking.RunChanged),
+    Route(method="GET", address=CHECKPOINT, call=show_checkpoint, answer=asking.CheckpointShown),
+    Route(method="GET", address=f"{CHECKPOINT}/preview", call=preview_checkpoint, answer=Preview),
+    Route(method="GET", address="diff", call=diff_checkpoints, query=asking.DiffAsked, answer=Diff),
+    Route(method="POST", address="prune", call=prune_store, body=asking.PruneBody, answer=Pruned),
+    Route(
+        method="POST",
+        address="verify",
+        call=verify_store,
+        body=asking.VerifyBody,
+        answer=Verified,
+        opens="nothing",
+    ),
+    Route(method="POST", address="import", call=import_run, body="archive", answer=Moved, opens="nothing"),
+    Route(
+        method="GET",
+        address="wait",
+        call=wait_for_news,
+        query=asking.WaitAsked,
+        answer=asking.Changed,
+        opens="nothing",
+    ),
+    Route(method="GET", address="openapi.json", call=describe, query=Asked, answer="openapi", opens="nothing"),
 )
-from nbcheckpoint.model import Record, RunStatus
-from nbcheckpoint.server.stores import Stores, shown
-
-if TYPE_CHECKING:
-    from nbcheckpoint.store.aio import AsyncStore
-
-DEFAULT_LIMIT = 50
-MAX_LIMIT = 1000
-RUN_ID = r"[A-Za-z0-9._-]{1,128}"
-
-_STATUS_CODES: tuple[tuple[type[Error], int], ...] = (
-    (UsageError, 400),
-    (Untrusted, 403),
-    (NotFound, 404),
-    (StoreLocked, 503),
-    (StoreGone, 503),
-    (MissingExtra, 503),
-    (Error, 500),
-)
-
-
-class Handler(APIHandler):
-    """Base of all our routes: the guard, the store, and how errors are told."""
-
-    auth_resource = "nbcheckpoint"
-    # A sidebar that polls must not keep an idle server from being culled.
-    _track_activity = False
-
-    @property
-    def stores(self) -> Stores:
-        found: Stores = self.settings["nbcheckpoint_stores"]
-        return found
-
-    async def answer(self, work: Awaitable[dict[str, Any]]) -> None:
-        """Sends what `work` comes to. It awaits the store: that may be slow, and the server is shared."""
-        try:
-            body = await work
-        except Error as error:
-            self.refuse(error)
-        else:
-            self.set_header("Cache-Control", "private, no-cache")
-            self.finish(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
-
-    def refuse(self, error: Error) -> None:
-        self.set_status(next(code for kind, code in _STATUS_CODES if isinstance(error, kind)))
-        self.finish(json.dumps({"message": str(error), "hint": error.hint}))
-
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """What nobody foresaw, in the shape of all refusals. The traceback stays in the server's log."""
-        error = kwargs.get("exc_info", (None, None))[1]
-        message = error.log_message if isinstance(error, web.HTTPError) else None
-        if status_code >= 500:
-            hint = "the server's log says more"
-        else:
-            hint = "log in again, or ask who runs this server" if status_code == 403 else ""
-        self.finish(json.dumps({"message": message or self._reason, "hint": hint}))
-
-    @asynccontextmanager
-    async def opened(self, path: str) -> AsyncIterator[AsyncStore | None]:
-        """The store for `path`. Closed afterwards: its folder may vanish or be replaced between two polls."""
-        store = await self.stores.open(path)
-        try:
-            yield store
-        finally:
-            if store is not None:
-                await store.close()
-
-
-class RunsHandler(Handler):
-    """Runs, newest first."""
-
-    @web.authenticated
-    @authorized
-    async def get(self) -> None:
-        await self.answer(self.list_runs(self.get_query_argument("path", "", strip=False)))
-
-    async def list_runs(self, path: str) -> dict[str, Any]:
-        count = parse_limit(self.get_query_argument("limit", str(DEFAULT_LIMIT)))
-        status = parse_status(self.get_query_argument("status", ""))
-        workflow = self.get_query_argument("workflow", "", strip=False) or None
-        before = parse_id(self.get_query_argument("before", ""))
-        async with self.opened(path) as store:
-            if store is None:
-                return {"runs": [], "store": None, "workflow": None, "next": None}
-            # One more than asked for tells whether there is a next page.
-            runs = await store.runs(workflow=workflow, status=status, limit=count + 1, before=before)
-            return {
-                "runs": await plain(runs[:count]),
-                "store": shown(store.url),
-                "workflow": await asyncio.to_thread(self.stores.workflow, path, store.url) if path else None,
-                "next": runs[count - 1].id if len(runs) > count else None,
-            }
-
-
-class RunHandler(Handler):
-    """One run with its steps."""
-
-    @web.authenticated
-    @authorized
-    async def get(self, run_id: str) -> None:
-        await self.answer(self.show_run(run_id, self.get_query_argument("path", "", strip=False)))
-
-    async def show_run(self, run_id: str, path: str) -> dict[str, Any]:
-        async with self.opened(path) as store:
-            if store is None:
-                raise NotFound("there is no store here yet", hint="run a cell with %%checkpointed first")
-            run = await store.run(run_id)
-            return {"run": run.to_dict(), "steps": await plain(await store.steps(run.id))}
-
-
-async def plain(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """As JSON shows them. Of a thousand that takes a while, so it is not done on the event loop either."""
-    return await asyncio.to_thread(lambda: [record.to_dict() for record in records])
-
-
-def parse_limit(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= MAX_LIMIT:
-        raise UsageError(f"limit is {text!r}", hint=f"give a whole number from 1 to {MAX_LIMIT}")
-    return int(text)
-
-
-def parse_status(text: str) -> str | None:
-    words = get_args(RunStatus)
-    if text and text not in words:
-        raise UsageError(f"there is no status {text!r}", hint=f"one of: {', '.join(words)}")
-    return text or None
-
-
-def parse_id(text: str) -> str | None:
-    if text and not re.fullmatch(RUN_ID, text):
-        raise UsageError(f"not a run id: {text!r}", hint="give the `next` of the page before")
-    return text or None
-
-
-HANDLERS: list[tuple[str, type[Handler]]] = [
-    (r"/nbcheckpoint/api/runs", RunsHandler),
-    (rf"/nbcheckpoint/api/runs/({RUN_ID})", RunHandler),
-]

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from nbcheckpoint.config import find_store
+from nbcheckpoint.config import find_store, store_location
 from nbcheckpoint.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ def open_existing(where: str | Path) -> Store:
     return open_store(where, create=False)
 
 
+def open_or_make(where: str | Path) -> Store:
+    from nbcheckpoint.store import open_store  # as above
+
+    return open_store(where)
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
     """Finds and opens the store a request is about."""
@@ -44,6 +50,7 @@ class Stores:
     url: str = ""
     """The explicitly configured store, if any."""
     opener: StoreOpener = field(default=open_existing)
+    maker: Callable[[str | Path], Store] = field(default=open_or_make)
 
     async def open(self, path: str = "") -> AsyncStore | None:
         """The store for the notebook at `path` (the server's own, if empty); None where there is none yet.
@@ -57,6 +64,11 @@ class Stores:
             return await opened(lambda: self.opener(where))
         except NotFound:
             return None
+
+    async def make(self, path: str = "") -> AsyncStore:
+        """The same; where there is none, it is made where a kernel of that notebook would make it."""
+        where, opened = await asyncio.to_thread(self._prepare, path)
+        return await opened(lambda: self.maker(where or store_location(start=self._folder(path))))
 
     def _prepare(self, path: str) -> tuple[str | Path | None, Callable[[Callable[[], Store]], Awaitable[AsyncStore]]]:
         """What looks at the disk before a store is opened: for the folder, and for the code that opens it."""

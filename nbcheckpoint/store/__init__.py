@@ -25,7 +25,7 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -71,7 +71,7 @@ from nbcheckpoint.model import (
 )
 from nbcheckpoint.redact import redact, redact_source
 from nbcheckpoint.store import lease
-from nbcheckpoint.store.listing import Listing
+from nbcheckpoint.store.listing import Listing, Wanted
 from nbcheckpoint.store.liveness import seen, this_process
 from nbcheckpoint.store.telling import tell_changed, tell_damage, tell_started, tell_step, telling
 
@@ -80,10 +80,12 @@ if TYPE_CHECKING:
     from nbcheckpoint.store.archive import Moved
     from nbcheckpoint.store.compare import Diff
     from nbcheckpoint.store.copying import Copied
+    from nbcheckpoint.store.looking import Environment, Preview
     from nbcheckpoint.store.picture import Picture
     from nbcheckpoint.store.trust import Trusted
     from nbcheckpoint.store.upkeep import Pruned
     from nbcheckpoint.store.verify import Verified
+    from nbcheckpoint.store.watching import Mark
 
 __all__ = ["Saved", "Store", "find_store", "open_store"]
 
@@ -171,6 +173,12 @@ class Store:
     [('x', 'list', '[1, 2]'), ('n', 'int', '3')]
     >>> store.outputs(store.checkpoint(id))
     [{'output_type': 'stream', 'text': 'hi'}]
+    >>> [(output.kind, output.text) for output in store.preview(id).outputs]
+    [('text', 'hi')]
+    >>> store.environment(run.id).then
+    {}
+    >>> store.mark() == store.mark()
+    True
     >>> store.restore(id, ["x"])
     {'x': [1, 2]}
     >>> store.load(id).values
@@ -208,6 +216,8 @@ class Store:
     >>> store.verify().clean
     True
     >>> moved = store.export(run.id, "run.zip")
+    >>> sum(len(piece) for piece in store.archive(run.id)) > 1000     # the same, for sending it somewhere
+    True
     >>> other = open_store("memory://")
     >>> other.import_("run.zip").trusted
     True
@@ -265,11 +275,17 @@ class Store:
         *,
         workflow: str | None = None,
         status: str | None = None,
+        text: str | None = None,
+        tag: str | None = None,
         limit: int | None = None,
         before: str | None = None,
     ) -> list[Run]:
-        """Newest first. `before` continues behind that run. A run whose process is gone is `interrupted`."""
-        return self._listing.newest(workflow=workflow, status=status, limit=limit, before=before)
+        """Newest first. `before` continues behind that run. A run whose process is gone is `interrupted`.
+
+        `text` is looked for in workflow, id and note, in capitals or not.
+        """
+        wanted = Wanted(workflow=workflow, status=status, text=text, tag=tag)
+        return self._listing.newest(wanted, limit=limit, before=before)
 
     def run(self, run: str) -> Run:
         """One run by its id. Raises NotFound."""
@@ -332,10 +348,22 @@ class Store:
             tell_changed(before, after)
         return after
 
-    def steps(self, run: str, *, inner: bool = False) -> list[Step]:
-        """The steps of a run in the order of execution; with `inner`, those that steps consist of as well."""
-        found = self._listed(Step, self.backend.scan(f"step/{run}/"))
-        return [step for step in found if inner or "." not in step.address]
+    def steps(self, run: str, *, inner: bool = False, after: str = "", limit: int | None = None) -> list[Step]:
+        """The steps of a run in the order of execution; with `inner`, those that steps consist of as well.
+
+        At most `limit` of them, behind the one with the address `after`.
+        """
+        prefix = f"step/{run}/"
+        found: list[Step] = []
+        start = prefix + after if after else ""
+        size = None if limit is None else limit if inner else max(limit, 500)
+        while limit is None or len(found) < limit:
+            page = self.backend.scan(prefix, after=start, limit=size)
+            found += self._listed(Step, page if inner else [e for e in page if "." not in e.key[len(prefix) :]])
+            if size is None or len(page) < size:
+                break
+            start = page[-1].key
+        return found[:limit]
 
     def step(self, run: str, address: str) -> tuple[Step, str]:
         """One step of a run, and the version that `put_step(expect=…)` compares with. Raises NotFound."""
@@ -780,6 +808,30 @@ class Store:
 
         return diff(self, a, b)
 
+    def preview(self, id: str) -> Preview:
+        """What a checkpoint left, for people to look at: text and pictures, nothing unpickled. Raises NotFound."""
+        from nbcheckpoint.store.looking import preview
+
+        return preview(self, id)
+
+    def environment(self, run: str) -> Environment:
+        """In what surroundings a run was made, and what of that is different here and now. Raises NotFound."""
+        from nbcheckpoint.store.looking import environment
+
+        return environment(self, run)
+
+    def mark(self) -> Mark:
+        """Equal as long as no run and no step of a running one has changed. Cheap enough to be asked often."""
+        from nbcheckpoint.store.watching import mark
+
+        return mark(self)
+
+    def archive(self, run: str) -> Iterator[bytes]:
+        """What `export` writes, piece by piece as it is made. Raises like it, some of it only on the way."""
+        from nbcheckpoint.store.archive import pieces
+
+        return pieces(self, run)
+
     def export(
         self, run: str, file: str | os.PathLike[str], *, progress: Callable[[int, int], object] | None = None
     ) -> Moved:
@@ -790,7 +842,7 @@ class Store:
 
     def import_(
         self,
-        file: str | os.PathLike[str],
+        file: str | os.PathLike[str] | IO[bytes],
         trust: bool = False,
         *,
         progress: Callable[[int, int], object] | None = None,

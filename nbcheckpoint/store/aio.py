@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -93,6 +93,9 @@ class AsyncStore:
     load = _beside(Store.load)
     outputs = _beside(Store.outputs)
     diff = _beside(Store.diff)
+    preview = _beside(Store.preview)
+    environment = _beside(Store.environment)
+    mark = _beside(Store.mark)
     prune = _beside(Store.prune)
     verify = _beside(Store.verify)
     export = _beside(Store.export)
@@ -115,6 +118,14 @@ class AsyncStore:
     delete_run = _in_turn(Store.delete_run)
     import_ = _in_turn(Store.import_)
     trust = _in_turn(Store.trust)
+
+    async def archive(self, run: str) -> AsyncIterator[bytes]:
+        """What `export` writes, piece by piece: each is made when the one before has been taken. Raises like it."""
+        return self._taken(await self._run(self._beside, self._store.archive, (run,), {}))
+
+    async def _taken(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+        while (piece := await self._run(self._beside, next, (pieces, None), {})) is not None:
+            yield piece
 
     async def close(self) -> None:
         """Wait for what is under way, then let go of everything. Goes on to its end also when it is cancelled."""
@@ -165,3 +176,12 @@ async def opened(opener: Callable[[], Store]) -> AsyncStore:
 def _close_again(opening: asyncio.Future[Store]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         asyncio.get_running_loop().run_in_executor(None, opening.result().close)
+
+
+async def aside(work: Callable[[], T]) -> T:
+    """What `work` gives, done in a thread of its own: for what takes so long that it must not take one from others."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-long")
+    try:
+        return await asyncio.wrap_future(pool.submit(work))
+    finally:
+        pool.shutdown(wait=False)

@@ -24,16 +24,18 @@ import os
 import re
 import secrets
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from nbcheckpoint.backend.base import ABSENT, check_key
 from nbcheckpoint.digests import digest
-from nbcheckpoint.errors import ChunkPruned, Conflict, NotFound, StoreDamaged, StoreError, StoreTooNew
+from nbcheckpoint.errors import ArchiveDamaged, ChunkPruned, Conflict, NotFound, StoreDamaged, StoreError, StoreTooNew
 from nbcheckpoint.model import FORMAT, Checkpoint, Record, Run, Step, utc_now
 from nbcheckpoint.store.survey import chunks_of
 from nbcheckpoint.store.trust import vouched
@@ -103,11 +105,13 @@ class Moved(Record, frozen=True, kw_only=True):
 def export(store: Store, run: str, file: str | os.PathLike[str], *, progress: Progress | None = None) -> Moved:
     """Write a run with its steps, their checkpoints and chunks to `file`, which appears when it is complete."""
     path = Path(file)
-    keys, chunks, notes = _contents(store, run)
+    contents = _contents(store, run)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            size = _write(store, run, keys, chunks, out, progress)
+            for done in _written(store, contents, out):
+                if progress is not None and done:
+                    progress(done, len(contents.chunks))
             out.flush()
             os.fsync(out.fileno())
         os.replace(part, path)
@@ -115,12 +119,61 @@ def export(store: Store, run: str, file: str | os.PathLike[str], *, progress: Pr
         raise StoreError(f"{path} could not be written: {error.strerror}") from error
     finally:
         part.unlink(missing_ok=True)
-    return Moved(run=run, file=str(path), records=len(keys), chunks=len(chunks), bytes=size, notes=tuple(notes))
+    return Moved(
+        run=run,
+        file=str(path),
+        records=len(contents.keys),
+        chunks=len(contents.chunks),
+        bytes=contents.size,
+        notes=tuple(contents.notes),
+    )
 
 
-def _contents(store: Store, run: str) -> tuple[list[str], list[str], list[str]]:
-    """Keys of the records that belong to a run, the chunks they need, and sentences about what is missing."""
-    store.run(run)
+def pieces(store: Store, run: str) -> Iterator[bytes]:
+    """The same, piece by piece, for sending it somewhere: no file is made. Raises NotFound at once."""
+    return _streamed(store, _contents(store, run))
+
+
+def _streamed(store: Store, contents: _Contents) -> Iterator[bytes]:
+    out = _Outgoing()
+    for _ in _written(store, contents, cast("IO[bytes]", out)):
+        yield out.take()
+    yield out.take()
+
+
+class _Outgoing:
+    """A file that can only be written: what was written is taken away from time to time."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._parts.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def take(self) -> bytes:
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What belongs to a run."""
+
+    run: Run
+    keys: list[str]
+    chunks: list[str]
+    notes: list[str]
+    """Sentences about what is missing."""
+    size: int
+
+
+def _contents(store: Store, run: str) -> _Contents:
+    """Keys of the records that belong to a run, and the chunks they need."""
+    found = store.run(run)
     steps = store.steps(run, inner=True)
     ahead = [step.checkpoint for step in steps if step.checkpoint]
     checkpoints: dict[str, None] = {}
@@ -143,33 +196,31 @@ def _contents(store: Store, run: str) -> tuple[list[str], list[str], list[str]]:
         *(f"step/{run}/{step.address}" for step in steps),
         *(f"checkpoint/{id}" for id in checkpoints),
     ]
-    return keys, list(chunks), list(dict.fromkeys(notes))
-
-
-def _write(
-    store: Store, run: str, keys: list[str], chunks: list[str], out: IO[bytes], progress: Progress | None
-) -> int:
     sizes = {name: size for name, size, _ in store.backend.scan_chunks()}
     size = sum(sizes.get(name, 0) for name in chunks)
+    return _Contents(found, keys, list(chunks), list(dict.fromkeys(notes)), size)
+
+
+def _written(store: Store, contents: _Contents, out: IO[bytes]) -> Iterator[int]:
+    """Writes it, one member after the other: yields how many chunks are done."""
     manifest = Manifest(
         kind=KIND,
         format=FORMAT,
-        run=run,
-        workflow=store.run(run).workflow,
+        run=contents.run.id,
+        workflow=contents.run.workflow,
         created=utc_now(),
-        records=len(keys),
-        chunks=len(chunks),
-        bytes=size,
+        records=len(contents.keys),
+        chunks=len(contents.chunks),
+        bytes=contents.size,
     )
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         archive.writestr(_member(MANIFEST), msgspec.json.format(msgspec.json.encode(manifest.to_dict()), indent=2))
-        for number, key in enumerate(keys):
+        for number, key in enumerate(contents.keys):
             archive.writestr(_member(f"records/{number:06d}.json"), _record_bytes(store, key))
-        for number, name in enumerate(chunks, 1):
+            yield 0
+        for number, name in enumerate(contents.chunks, 1):
             archive.writestr(_member(f"chunks/{name}"), _chunk_bytes(store, name))
-            if progress is not None:
-                progress(number, len(chunks))
-    return size
+            yield number
 
 
 def _member(name: str) -> zipfile.ZipInfo:
@@ -201,12 +252,22 @@ def _chunk_bytes(store: Store, name: str) -> bytes:
 
 
 def import_(
-    store: Store, file: str | os.PathLike[str], *, trust: bool = False, progress: Progress | None = None
+    store: Store,
+    file: str | os.PathLike[str] | IO[bytes],
+    *,
+    trust: bool = False,
+    progress: Progress | None = None,
 ) -> Moved:
-    """Read an archive into the store. Nothing in it is believed, and nothing unpickled. Raises StoreDamaged."""
-    path = Path(file)
+    """Read an archive, also one that is open, into the store. Nothing in it is believed, and nothing unpickled.
+
+    Raises ArchiveDamaged, StoreTooNew.
+    """
+    path = Path(file) if isinstance(file, (str, os.PathLike)) else Path("the archive")
     try:
-        with open(path, "rb") as source, zipfile.ZipFile(source) as archive:
+        with (
+            open(path, "rb") if isinstance(file, (str, os.PathLike)) else nullcontext(file) as source,
+            zipfile.ZipFile(source) as archive,
+        ):
             return _Reader(store, path, archive, os.fstat(source.fileno()).st_size).read(trust, progress)
     except FileNotFoundError as error:
         raise NotFound(f"there is no file {path}") from error
@@ -217,8 +278,8 @@ def import_(
         raise _refused(path, f"it is damaged, or no archive ({error})") from error
 
 
-def _refused(path: Path, why: str) -> StoreDamaged:
-    return StoreDamaged(f"{path} was not imported: {why}", hint="get it anew from where it came from")
+def _refused(path: Path, why: str) -> ArchiveDamaged:
+    return ArchiveDamaged(f"{path} was not imported: {why}")
 
 
 class _Reader:

@@ -8,6 +8,8 @@ that version: the next listing of everything asks for keys and versions only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
@@ -23,6 +25,46 @@ REMEMBERED = 1 << 17
 
 Page = tuple[list[Run], str]
 """Runs, and the key to go on behind; "" at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which runs. What is None is not asked for."""
+
+    workflow: str | None = None
+    status: str | None = None
+    text: str | None = None
+    """Somewhere in its workflow, id or note, in capitals or not."""
+    tag: str | None = None
+
+    @property
+    def narrow(self) -> bool:
+        return any(asked is not None for asked in (self.workflow, self.status, self.text, self.tag))
+
+    @property
+    def words(self) -> bool:
+        """Is something asked for that can be seen in a record's bytes?"""
+        return any(asked is not None for asked in (self.workflow, self.text, self.tag))
+
+    def has(self, run: Run) -> bool:
+        text = (self.text or "").lower()
+        return (
+            self.workflow in (None, run.workflow)
+            and self.status in (None, run.status)
+            and (not text or any(text in words.lower() for words in (run.workflow, run.id, run.note)))
+            and (self.tag is None or self.tag in run.tags)
+        )
+
+    def may_be(self, entry: Entry) -> bool:
+        """False only where the bytes of the record leave no doubt."""
+        if any(words is not None and _json(words) not in entry.value for words in (self.workflow, self.tag)):
+            return False
+        if not self.text or not self.text.isascii() or not entry.value.isascii():
+            return True  # small and capital letters of other alphabets: reading it tells
+        return _json(self.text.lower())[1:-1] in entry.value.lower()
+
+
+_json = lru_cache(maxsize=8)(msgspec.json.encode)
 
 
 class Listing:
@@ -43,23 +85,19 @@ class Listing:
         self._known: dict[tuple[str, str], Run] = {}
         """By key and version."""
 
-    def newest(self, *, workflow: str | None, status: str | None, limit: int | None, before: str | None) -> list[Run]:
+    def newest(self, wanted: Wanted, *, limit: int | None, before: str | None) -> list[Run]:
         """What `Store.runs` gives."""
         found: list[Run] = []
         after = PREFIX + before if before else ""
-        everything = limit is None and workflow is None
+        everything = limit is None and not wanted.words
         recall = everything and bool(self._known)  # the first time there is nothing to ask the versions for
         with gc_paused():
             while limit is None or len(found) < limit:
-                page = PAGE if limit is None or workflow or status else limit - len(found)
+                page = PAGE if limit is None or wanted.narrow else limit - len(found)
                 known = self._recall(after, page) if recall else None
-                runs, after = known or self._fetch(after, page, workflow, keep=everything)
+                runs, after = known or self._fetch(after, page, wanted, keep=everything)
                 runs = [seen(run) if run.status == "running" else run for run in runs]
-                if workflow is not None:
-                    runs = [run for run in runs if run.workflow == workflow]
-                if status is not None:
-                    runs = [run for run in runs if run.status == status]
-                found += runs
+                found += [run for run in runs if wanted.has(run)] if wanted.narrow else runs
                 if not after:
                     break
         return found if limit is None else found[:limit]
@@ -73,14 +111,13 @@ class Listing:
         except KeyError:
             return None
 
-    def _fetch(self, after: str, size: int, workflow: str | None, *, keep: bool) -> Page:
-        """The next runs, and perhaps not all of those that are of another workflow."""
+    def _fetch(self, after: str, size: int, wanted: Wanted, *, keep: bool) -> Page:
+        """The next runs, and perhaps not all of those that are not wanted."""
         entries = self._backend().scan(PREFIX, after=after, limit=size, reverse=True)
         following = entries[-1].key if len(entries) == size else ""
-        if workflow is not None and self._legible:
-            # Most are of other workflows, and one look at the bytes tells. What is left is read properly.
-            words = msgspec.json.encode(workflow)
-            entries = [entry for entry in entries if words in entry.value]
+        if wanted.words and self._legible:
+            # Most are others, and one look at the bytes tells. What is left is read properly.
+            entries = [entry for entry in entries if wanted.may_be(entry)]
         runs = list(self._read(entries))
         if keep and len(runs) == len(entries):
             self._keep(entries, runs)

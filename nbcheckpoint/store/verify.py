@@ -50,6 +50,8 @@ class Quarantining(Protocol):
 class Verified(Record, frozen=True, kw_only=True):
     """What was looked at, and what is wrong with it."""
 
+    derived = ("clean",)
+
     records: int = 0
     chunks: int = 0
     bytes: int = 0
@@ -60,6 +62,8 @@ class Verified(Record, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     repaired: bool = False
     removed_chunks: int = 0
+    notes: tuple[str, ...] = ()
+    """Whole sentences: what else was done."""
 
     @property
     def clean(self) -> bool:
@@ -67,9 +71,27 @@ class Verified(Record, frozen=True, kw_only=True):
         return not any(problem.kind != "untrusted" and not problem.repaired for problem in self.problems)
 
 
-def needs_salvage(result: Verified) -> bool:
-    """Is the index itself damaged, so that records cannot even be reached? Only `salvage` helps then."""
-    return any(problem.kind == "index" for problem in result.problems)
+def verify_at(opener: Callable[[], Store], location: str, *, repair: bool, progress: Progress | None) -> Verified:
+    """Verify the store that `opener` opens, and that may be too damaged to be opened at all.
+
+    With `repair`, an index through which records cannot be reached is rebuilt first, with the store closed.
+    """
+    try:
+        with opener() as store:
+            result = verify(store, progress=progress)
+        if not repair:
+            return result
+        salvaged = _salvaged(location) if any(problem.kind == "index" for problem in result.problems) else ()
+    except StoreDamaged:  # so damaged that it cannot even be opened
+        if not repair:
+            raise
+        salvaged = _salvaged(location)
+    with opener() as store:
+        return replace(verify(store, repair=True, progress=progress), notes=salvaged)
+
+
+def _salvaged(location: str) -> tuple[str, ...]:
+    return () if "://" in location and not location.startswith("file:") else (salvage(location),)
 
 
 def salvage(location: str) -> str:

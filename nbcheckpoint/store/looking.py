@@ -1,0 +1,141 @@
+"""What people look at: previews of a checkpoint, the surroundings of a run. Text and pictures, never HTML.
+
+Everything here was written down when it was saved, so looking unpickles nothing, and may be done to what is not
+trusted. What was shown as HTML is given as the text the notebook kept beside it: a viewer that never gets HTML cannot
+be made to run it.
+"""
+
+from __future__ import annotations
+
+import base64
+import platform
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from nbcheckpoint.errors import StoreDamaged
+from nbcheckpoint.model import Record, Value
+
+if TYPE_CHECKING:
+    from nbcheckpoint.store import Store
+
+MAX_TEXT = 100_000
+"""Characters of one output; of more, the beginning and the end."""
+MAX_IMAGE = 8 << 20
+"""Characters of one picture, in base64."""
+MAX_OUTPUTS = 200
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b.")
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+class Shown(Record, frozen=True, kw_only=True):
+    """One thing a step displayed."""
+
+    kind: Literal["text", "image/png", "error"]
+    text: str = ""
+    data: str = ""
+    """The picture, in base64."""
+
+
+class Preview(Record, frozen=True, kw_only=True):
+    """What a checkpoint left."""
+
+    values: tuple[Value, ...] = ()
+    outputs: tuple[Shown, ...] = ()
+    source: str = ""
+
+
+class Different(Record, frozen=True, kw_only=True):
+    """Something around a run that is not what it was. What is not known is empty."""
+
+    name: str
+    then: str = ""
+    now: str = ""
+
+
+class Environment(Record, frozen=True, kw_only=True):
+    """The surroundings of a run: name -> version, or whatever there is to say."""
+
+    then: dict[str, str] = {}
+    now: dict[str, str] = {}
+    differs: tuple[Different, ...] = ()
+
+
+def preview(store: Store, id: str) -> Preview:
+    """Raises NotFound, StoreDamaged."""
+    checkpoint = store.checkpoint(id)
+    values = tuple(value for value in checkpoint.values if ":" not in value.name)  # the others are random states
+    try:
+        outputs = store.outputs(checkpoint)
+    except msgspec.MsgspecError as error:
+        raise StoreDamaged(f"the outputs of checkpoint {id} cannot be read", key=f"checkpoint/{id}") from error
+    return Preview(values=values, outputs=tuple(_shown(outputs)), source=checkpoint.source)
+
+
+def _shown(outputs: list[dict[str, Any]]) -> Iterator[Shown]:
+    """Nothing about their shape is taken for granted: somebody else may have made them."""
+    for output in outputs[:MAX_OUTPUTS]:
+        kind = output.get("output_type")
+        if kind == "stream":
+            yield Shown(kind="text", text=_text(output.get("text")))
+        elif kind == "error":
+            words = f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
+            yield Shown(kind="error", text=_text(output.get("traceback")) or words)
+        elif isinstance(output.get("data"), dict):
+            yield _best(output["data"])
+    if len(outputs) > MAX_OUTPUTS:
+        yield Shown(kind="text", text=f"… and {len(outputs) - MAX_OUTPUTS} more")
+
+
+def _best(data: dict[str, Any]) -> Shown:
+    image = _text(data.get("image/png"), limit=MAX_IMAGE + 1).replace("\n", "")
+    if 0 < len(image) <= MAX_IMAGE and _is_png(image):
+        return Shown(kind="image/png", data=image, text=_text(data.get("text/plain")))
+    if "text/plain" in data:
+        return Shown(kind="text", text=_text(data["text/plain"]))
+    return Shown(kind="text", text=f"({', '.join(sorted(map(str, data)))[:200]})")
+
+
+def _is_png(image: str) -> bool:
+    try:
+        return base64.b64decode(image, validate=True).startswith(_PNG)
+    except ValueError:
+        return False
+
+
+def _text(value: Any, limit: int = MAX_TEXT) -> str:
+    """As a notebook has text: one piece, or lines. Without what steers terminals."""
+    lines = value if isinstance(value, list) else [value]
+    text = _ANSI.sub("", "".join(line for line in lines if isinstance(line, str)))
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 2]}\n… ({len(text) - limit:,} characters are left out here) …\n{text[-limit // 2 :]}"
+
+
+def environment(store: Store, id: str) -> Environment:
+    """Raises NotFound. Versions are compared by name; what was not written down then is not looked for now."""
+    meta = store.run(id).meta
+    packages = meta.get("packages")
+    then = {name: str(meta[name]) for name in ("python", "host", "git") if meta.get(name)}
+    then |= {str(name): str(found) for name, found in (packages if isinstance(packages, dict) else {}).items()}
+    now = {name: found for name in then if (found := _now(name))}
+    return Environment(
+        then=then,
+        now=now,
+        differs=tuple(
+            Different(name=name, then=then[name], now=now.get(name, ""))
+            for name in then
+            if name in now and now[name] != then[name]
+        ),
+    )
+
+
+def _now(name: str) -> str:
+    if name == "python":
+        return platform.python_version()
+    if name == "host":
+        return platform.node()
+    return ""
