@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.model import Checkpoint, Event, Record, Run, RunStatus, Step
+from nbcheckpoint.store.looking import Going
 
 if TYPE_CHECKING:
     from nbcheckpoint.server.stores import Stores
@@ -93,9 +94,9 @@ class NoteBody(Body, kw_only=True, frozen=True):
 
 class PruneBody(Body, kw_only=True, frozen=True):
     dry_run: Annotated[bool, Meta(description="true: only say what would go; false: remove it")]
-    older_than: Annotated[str | None, Meta(description="an age, like 7d or 12h")] = None
-    keep: Annotated[int | None, Meta(ge=0, le=10**9, description="so many runs of a workflow, zero or more")] = None
-    max_size: Annotated[str | None, Meta(description="a size, like 20GB")] = None
+    older_than: Annotated[str, Meta(max_length=100, description="an age, like 7d or 12h")] | None = None
+    keep: Annotated[int, Meta(ge=0, le=10**9, description="so many runs of a workflow, zero or more")] | None = None
+    max_size: Annotated[str, Meta(max_length=100, description="a size, like 20GB")] | None = None
 
 
 class VerifyBody(Body, kw_only=True, frozen=True):
@@ -112,8 +113,15 @@ class Refusal(Record, frozen=True, kw_only=True):
     hint: str
 
 
+class RunListed(Run, frozen=True, kw_only=True):
+    """A run in a list, where nobody looks at its steps."""
+
+    progress: Going | None = None
+    """Of the step it is in, if that is known."""
+
+
 class RunPage(Record, frozen=True, kw_only=True):
-    runs: tuple[Run, ...] = ()
+    runs: tuple[RunListed, ...] = ()
     store: str | None = None
     """Null where there is none yet."""
     workflow: str | None = None
@@ -217,7 +225,8 @@ def _misfit(kind: type[msgspec.Struct], given: Mapping[str, Any], why: str) -> U
     if about is None:
         return UsageError(f"there is no field {name[:80]!r}", hint=f"the fields are: {', '.join(field_schemas(kind))}")
     told = f"{name} is {given[name]!r:.200}" if name in given else f"{name} is missing"
-    return UsageError(told, hint=f"give {about.get('description', 'something else')}")
+    hints = [part["description"] for part in (about, *about.get("anyOf", ())) if "description" in part]
+    return UsageError(told, hint=f"give {hints[0]}")
 
 
 def parse_body(kind: type[S], data: bytes) -> S:
@@ -231,7 +240,7 @@ def parse_body(kind: type[S], data: bytes) -> S:
     return parse(kind, given, strict=True)
 
 
-@lru_cache(maxsize=None)
+@cache
 def field_schemas(kind: type[msgspec.Struct]) -> Mapping[str, dict[str, Any]]:
     """Name -> JSON schema of every field."""
     _, parts = msgspec.json.schema_components([kind])

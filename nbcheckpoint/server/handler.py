@@ -62,6 +62,7 @@ HINTS = {
     403: "log in again, or ask who runs this server",
     404: "is the page older than the server? reload it",
     405: "is the page older than the server? reload it",
+    413: "an archive too large for the browser can be imported with: nbcheckpoint import",
 }
 
 SPOOL = 1 << 20
@@ -82,11 +83,12 @@ class Handler(APIHandler):
     # A sidebar that polls must not keep an idle server from being culled.
     _track_activity = False
 
-    def initialize(self, routes: Mapping[str, Route]) -> None:  # type: ignore[override]  # tornado's way of arguments
+    def initialize(self, routes: Mapping[str, Route]) -> None:
         self.routes = routes
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.received = bytearray()
         self.size = 0
+        self.too_much = False
         self.upload: IO[bytes] | None = None
 
     @property
@@ -96,14 +98,14 @@ class Handler(APIHandler):
 
     # Who may ask, and how much may be sent
 
-    async def prepare(self) -> None:
+    async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler does
         await super().prepare()
         route = self.routes.get(self.request.method or "")
         if route is None or route.body is None or self._finished:
             return
         await self._check_sender()
-        self._check_size(int(self.request.headers.get("Content-Length") or 0))
-        if route.body == "archive":
+        self._count(int(self.request.headers.get("Content-Length") or 0))
+        if route.body == "archive" and not self.too_much:
             self.request.connection.set_max_body_size(self.most)  # type: ignore[union-attr]  # always set by then
             self.upload = await asyncio.to_thread(tempfile.TemporaryFile)
 
@@ -120,15 +122,20 @@ class Handler(APIHandler):
         most: int = self.settings["nbcheckpoint_max_upload"] if route.body == "archive" else MAX_BODY
         return most
 
-    def _check_size(self, size: int) -> None:
+    def _count(self, size: int) -> None:
+        """More than may be sent is read, as far as the server goes along, and dropped: who does not listen to the
+        end only sees a broken connection."""
         if size > self.most:
-            raise web.HTTPError(413, f"that is more than the {self.most:,} bytes that may be sent")
+            self.too_much = True
+            self.received.clear()
 
     async def data_received(self, chunk: bytes) -> None:
         if self.routes.get(self.request.method or "") is None or self._finished:
             return  # it will be refused
         self.size += len(chunk)
-        self._check_size(self.size)
+        self._count(self.size)
+        if self.too_much:
+            return
         self.received += chunk
         if self.upload is not None and len(self.received) >= SPOOL:
             await self._spool()
@@ -175,6 +182,8 @@ class Handler(APIHandler):
         if route is None:
             self.set_header("Allow", ", ".join(sorted(self.routes)))
             raise web.HTTPError(405 if self.routes else 404)
+        if self.too_much:
+            raise web.HTTPError(413, f"that is more than the {self.most:,} bytes that may be sent")
         try:
             question = await self._question(route, ids)
             async with self._calling(route, question) as answer:

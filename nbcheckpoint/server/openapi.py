@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any, get_type_hints
 
 import msgspec
 
-from nbcheckpoint import __version__
 from nbcheckpoint.model import Record
 from nbcheckpoint.server.asking import Id, Refusal, Route, field_schemas
 
@@ -34,7 +34,7 @@ def description(routes: Sequence[Route]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "nbcheckpoint",
-            "version": __version__,
+            "version": version("nbcheckpoint"),
             "description": "What the sidebar asks. Every answer is a record as `nbcheckpoint --json` prints it.",
         },
         "paths": paths,

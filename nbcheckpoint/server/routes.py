@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from msgspec.structs import asdict
+
 from nbcheckpoint.errors import NotFound
 from nbcheckpoint.model import Record
 from nbcheckpoint.retention import Policy
@@ -23,6 +25,7 @@ from nbcheckpoint.store.aio import AsyncStore, aside
 from nbcheckpoint.store.archive import Moved
 from nbcheckpoint.store.compare import Diff
 from nbcheckpoint.store.looking import Environment, Preview
+from nbcheckpoint.store.picture import Picture
 from nbcheckpoint.store.upkeep import Pruned
 from nbcheckpoint.store.verify import Verified, verify_at
 
@@ -35,11 +38,11 @@ async def list_runs(question: Question, store: AsyncStore | None) -> Record:
     # One more than asked for tells whether there is a next page.
     wanted = {"workflow": asked.workflow, "status": asked.status, "text": asked.text, "tag": asked.tag}
     runs = await store.runs(**wanted, limit=asked.limit + 1, before=asked.before)
-    named = asyncio.to_thread(question.stores.workflow, asked.path, store.url)
+    going = await store.going([run.id for run in runs[: asked.limit] if run.status == "running"])
     return asking.RunPage(
-        runs=tuple(runs[: asked.limit]),
+        runs=tuple(asking.RunListed(**asdict(run), progress=going.get(run.id)) for run in runs[: asked.limit]),
         store=shown(store.url),
-        workflow=await named if asked.path else None,
+        workflow=await asyncio.to_thread(question.stores.workflow, asked.path, store.url) if asked.path else None,
         next=runs[asked.limit - 1].id if len(runs) > asked.limit else None,
     )
 
@@ -57,6 +60,16 @@ async def list_steps(question: Question, store: AsyncStore) -> Record:
     found = await store.steps(run.id, inner=asked.inner, after=asked.after, limit=asked.limit + 1)
     following = found[asked.limit - 1].address if len(found) > asked.limit else None
     return asking.StepPage(steps=tuple(found[: asked.limit]), next=following)
+
+
+async def list_events(question: Question, store: AsyncStore) -> Record:
+    """What happened in a run, in order."""
+    return asking.Events(events=tuple(await store.events(question.ids["run"])))
+
+
+async def draw_run(question: Question, store: AsyncStore) -> Record:
+    """The steps of a run and what led to what, laid out as a picture."""
+    return await store.graph(question.ids["run"])
 
 
 async def show_environment(question: Question, store: AsyncStore) -> Record:
@@ -78,6 +91,13 @@ async def diff_checkpoints(question: Question, store: AsyncStore) -> Record:
     """What differs between two checkpoints, from `a` to `b`."""
     asked: asking.DiffAsked = question.query
     return await store.diff(asked.a, asked.b)
+
+
+async def answer_run(question: Question, store: AsyncStore) -> Record:
+    """Answer a question a run waits with. The first answer is the answer."""
+    body: asking.AnswerBody = question.body
+    step = await store.answer(question.ids["run"], body.pause, body.value)
+    return asking.RunChanged(run=await store.run(step.run))
 
 
 async def pin_run(question: Question, store: AsyncStore) -> Record:
@@ -165,8 +185,11 @@ ROUTES: tuple[Route, ...] = (
     Route(method="GET", address=RUN, call=show_run, answer=asking.RunShown),
     Route(method="DELETE", address=RUN, call=delete_run, answer=Pruned),
     Route(method="GET", address=f"{RUN}/steps", call=list_steps, query=asking.StepsAsked, answer=asking.StepPage),
+    Route(method="GET", address=f"{RUN}/events", call=list_events, answer=asking.Events),
+    Route(method="GET", address=f"{RUN}/graph", call=draw_run, answer=Picture),
     Route(method="GET", address=f"{RUN}/environment", call=show_environment, answer=Environment),
     Route(method="GET", address=f"{RUN}/export", call=export_run, answer="archive"),
+    Route(method="POST", address=f"{RUN}/answer", call=answer_run, body=asking.AnswerBody, answer=asking.RunChanged),
     Route(method="POST", address=f"{RUN}/pin", call=pin_run, body=asking.Body, answer=asking.RunChanged),
     Route(method="POST", address=f"{RUN}/unpin", call=unpin_run, body=asking.Body, answer=asking.RunChanged),
     Route(method="POST", address=f"{RUN}/note", call=note_run, body=asking.NoteBody, answer=asking.RunChanged),

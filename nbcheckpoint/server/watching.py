@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 from blake3 import blake3
 
@@ -83,9 +84,9 @@ class Watcher:
 
     async def _told(self, since: str, seconds: float, gone: asyncio.Future[None]) -> None:
         until = time.monotonic() + seconds
-        over = {gone, self._closed}
+        over: set[asyncio.Future[Any]] = {gone, self._closed}
         while self._mark.token == since and (left := until - time.monotonic()) > 0:
-            news = asyncio.ensure_future(self._news.wait())
+            news: asyncio.Future[Any] = asyncio.ensure_future(self._news.wait())
             await asyncio.wait({news, *over}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             news.cancel()
             if any(end.done() for end in over):

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from nbcheckpoint.store.archive import Moved
     from nbcheckpoint.store.compare import Diff
     from nbcheckpoint.store.copying import Copied
-    from nbcheckpoint.store.looking import Environment, Preview
+    from nbcheckpoint.store.looking import Environment, Going, Preview
     from nbcheckpoint.store.picture import Picture
     from nbcheckpoint.store.trust import Trusted
     from nbcheckpoint.store.upkeep import Pruned
@@ -176,6 +176,8 @@ class Store:
     >>> [(output.kind, output.text) for output in store.preview(id).outputs]
     [('text', 'hi')]
     >>> store.environment(run.id).then
+    {}
+    >>> store.going([run.id])
     {}
     >>> store.mark() == store.mark()
     True
@@ -819,6 +821,12 @@ class Store:
         from nbcheckpoint.store.looking import environment
 
         return environment(self, run)
+
+    def going(self, runs: Iterable[str]) -> dict[str, Going]:
+        """Run -> how far the step it is in has come, for those of which that is known."""
+        from nbcheckpoint.store.looking import going
+
+        return going(self, runs)
 
     def mark(self) -> Mark:
         """Equal as long as no run and no step of a running one has changed. Cheap enough to be asked often."""

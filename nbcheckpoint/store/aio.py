@@ -95,6 +95,7 @@ class AsyncStore:
     diff = _beside(Store.diff)
     preview = _beside(Store.preview)
     environment = _beside(Store.environment)
+    going = _beside(Store.going)
     mark = _beside(Store.mark)
     prune = _beside(Store.prune)
     verify = _beside(Store.verify)

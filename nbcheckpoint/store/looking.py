@@ -10,13 +10,13 @@ from __future__ import annotations
 import base64
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from nbcheckpoint.errors import StoreDamaged
-from nbcheckpoint.model import Record, Value
+from nbcheckpoint.model import Record, Step, Value
 
 if TYPE_CHECKING:
     from nbcheckpoint.store import Store
@@ -26,6 +26,8 @@ MAX_TEXT = 100_000
 MAX_IMAGE = 8 << 20
 """Characters of one picture, in base64."""
 MAX_OUTPUTS = 200
+LAST = 20
+"""Steps among which the one that runs is looked for, from the end."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b.")
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -59,9 +61,35 @@ class Different(Record, frozen=True, kw_only=True):
 class Environment(Record, frozen=True, kw_only=True):
     """The surroundings of a run: name -> version, or whatever there is to say."""
 
-    then: dict[str, str] = {}
-    now: dict[str, str] = {}
-    differs: tuple[Different, ...] = ()
+    then: dict[str, str]
+    now: dict[str, str]
+    differs: tuple[Different, ...]
+
+
+class Going(Record, frozen=True, kw_only=True):
+    """How far a running step has come."""
+
+    name: str
+    done: int
+    total: int = 0
+    """Of how many; 0 where nobody knows."""
+    left: float | None = None
+    """Seconds it will take, at a guess."""
+
+
+def going(store: Store, runs: Iterable[str]) -> dict[str, Going]:
+    """Run -> how far the step it is in has come, as far as that is known."""
+    found: dict[str, Going] = {}
+    for run in runs:
+        for step in store._listed(Step, store.backend.scan(f"step/{run}/", limit=LAST, reverse=True)):
+            if step.status != "running" or not isinstance(step.meta.get("done"), int):
+                continue
+            try:
+                found[run] = msgspec.convert({**step.meta, "name": step.name}, Going)
+            except msgspec.ValidationError:
+                pass  # somebody else's idea of progress
+            break
+    return found
 
 
 def preview(store: Store, id: str) -> Preview:

@@ -71,6 +71,11 @@ class Verified(Record, frozen=True, kw_only=True):
         return not any(problem.kind != "untrusted" and not problem.repaired for problem in self.problems)
 
 
+def needs_salvage(result: Verified) -> bool:
+    """Is the index itself damaged, so that records cannot even be reached? Only `salvage` helps then."""
+    return any(problem.kind == "index" for problem in result.problems)
+
+
 def verify_at(opener: Callable[[], Store], location: str, *, repair: bool, progress: Progress | None) -> Verified:
     """Verify the store that `opener` opens, and that may be too damaged to be opened at all.
 
@@ -81,7 +86,7 @@ def verify_at(opener: Callable[[], Store], location: str, *, repair: bool, progr
             result = verify(store, progress=progress)
         if not repair:
             return result
-        salvaged = _salvaged(location) if any(problem.kind == "index" for problem in result.problems) else ()
+        salvaged = _salvaged(location) if needs_salvage(result) else ()
     except StoreDamaged:  # so damaged that it cannot even be opened
         if not repair:
             raise

@@ -51,22 +51,39 @@ class Server:
         method: str = "GET",
         token: str | None = TOKEN,
         headers: dict[str, str] | None = None,
+        body: Any = None,
         **query: str,
     ) -> tuple[int, dict[str, str], Any]:
-        """Status, headers, and the JSON body (None when it is none)."""
+        """Status, headers, and the body: JSON as what it says, None when there is none.
+
+        A `body` to send is JSON, or bytes as they are.
+        """
         sent = dict(headers or {})
         if token:
             sent["Authorization"] = f"token {token}"
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             target = f"/nbcheckpoint/api/{path}" + (f"?{urlencode(query)}" if query else "")
-            connection.request(method, target, headers=sent)
+            connection.request(method, target, body=data, headers=sent)
             response = connection.getresponse()
-            body = response.read()
+            got = response.read()
         finally:
             connection.close()
         is_json = response.getheader("Content-Type", "").startswith("application/json")
-        return response.status, dict(response.getheaders()), json.loads(body) if is_json and body else None
+        return response.status, dict(response.getheaders()), json.loads(got) if is_json and got else got or None
+
+    def log_in(self) -> dict[str, str]:
+        """The headers of a browser that has logged in: its cookies, without the one against cross-site requests."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", f"/api/status?token={TOKEN}")
+            response = connection.getresponse()
+            response.read()
+        finally:
+            connection.close()
+        cookies = [value.partition(";")[0] for name, value in response.getheaders() if name == "Set-Cookie"]
+        return {"Cookie": "; ".join(cookie for cookie in cookies if not cookie.startswith("_xsrf="))}
 
 
 @contextmanager
