@@ -6,7 +6,7 @@ import builtins
 from typing import Any
 
 from nbcheckpoint.fingerprint import rng
-from nbcheckpoint.notebook import auto, options
+from nbcheckpoint.notebook import auto, link, options
 from nbcheckpoint.notebook.cells import CellCheckpointer
 from nbcheckpoint.notebook.line import show
 from nbcheckpoint.notebook.weave import HOOKS
@@ -28,6 +28,7 @@ def load(shell: Any) -> CellCheckpointer:
     shell.events.register("post_run_cell", checkpointer.post_run_cell)
     shell.register_magic_function(_checkpointed_magic(shell), "cell", "checkpointed")
     shell.register_magic_function(line_magic(checkpointer, {"auto": auto.word}), "line", "checkpoint")
+    link.join(checkpointer)
     setattr(builtins, HOOKS, checkpointer)
     _loaded[id(shell)] = checkpointer
     return checkpointer
@@ -43,6 +44,7 @@ def unload(shell: Any) -> None:
         shell.ast_transformers.remove(checkpointer)
     shell.events.unregister("pre_run_cell", checkpointer.pre_run_cell)
     shell.events.unregister("post_run_cell", checkpointer.post_run_cell)
+    link.part(checkpointer)
     delattr(builtins, HOOKS)
     checkpointer.session.close()
 

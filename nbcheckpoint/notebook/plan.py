@@ -62,6 +62,10 @@ class Planned:
     seconds: float | None = None
     """What it took when it was last computed, if it ever was."""
     checkpoint: str = ""
+    cell_id: str = ""
+    """The front end's."""
+    stale: bool = False
+    """It was saved, and something it depends on is not what it was."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class Verdict:
     action: str
     reason: str
     checkpoint: Checkpoint
+    stale: bool = False
 
 
 class Planner:
@@ -118,14 +123,25 @@ class Planner:
             earlier = nearest(source, f"{cell.id or cell.name}#{number}", self._workflow, versions)
             reason = f"it runs %{foreign}" if foreign else "its code changed" if earlier else "nothing is saved for it"
             self._computed(node, source, earlier)
-            return Planned(cell.number, number + 1, source, "run", reason, earlier.seconds if earlier else None)
+            seconds, stale = earlier.seconds if earlier else None, earlier is not None and not foreign
+            return Planned(cell.number, number + 1, source, "run", reason, seconds, cell_id=cell.id, stale=stale)
         checkpoint = verdict.checkpoint
         if verdict.action == "run":
             self._computed(node, source, checkpoint)
         else:
             self._restored(source, checkpoint, "" if verdict.action == "restore" else verdict.reason)
         id = checkpoint.id if verdict.action != "run" else ""
-        return Planned(cell.number, number + 1, source, verdict.action, verdict.reason, checkpoint.seconds, id)
+        return Planned(
+            cell.number,
+            number + 1,
+            source,
+            verdict.action,
+            verdict.reason,
+            checkpoint.seconds,
+            id,
+            cell_id=cell.id,
+            stale=verdict.stale,
+        )
 
     def _restored(self, source: str, checkpoint: Checkpoint, doubt: str) -> None:
         for name in checkpoint.deleted:
@@ -146,14 +162,15 @@ class Planner:
     def _judge(self, checkpoint: Checkpoint, chosen: argparse.Namespace) -> Verdict:
         obstacle = "--force" if chosen.force else _obstacle(checkpoint, chosen.expire)
         if obstacle:
-            return Verdict("run", obstacle, checkpoint)
+            stale = not chosen.force and not all(map(unchanged, checkpoint.files))
+            return Verdict("run", obstacle, checkpoint, stale=stale)
         doubts: list[str] = []
         for item in (*checkpoint.inputs, *checkpoint.conditions, *checkpoint.random):
             found = self._same(item, checkpoint)
             if isinstance(found, str):
                 doubts += found.split("; ")
             elif not found:
-                return Verdict("run", _say_changed(item), checkpoint)
+                return Verdict("run", _say_changed(item), checkpoint, stale=True)
         doubts += [doubt for item in checkpoint.definitions if (doubt := self._defined(item))]
         if doubts and checkpoint.progress is not None:
             return Verdict("run", "its loop may go on where it was", checkpoint)
@@ -327,9 +344,10 @@ def of_records(cells: Sequence[CellRun]) -> Iterator[Planned]:
             seconds = checkpoint.seconds if checkpoint else statement.step.seconds
             id = checkpoint.id if checkpoint and action == "restore" else ""
             reason = reason or "same code, if its inputs are the same"
-            yield Planned(number, at, statement.source, action, reason, seconds, id)
+            yield Planned(number, at, statement.source, action, reason, seconds, id, cell_id=cell.step.cell)
         if not cell.finished:
-            yield Planned(number, len(cell.statements) + 1, "…", "run", f"the rest of it: {cell.step.status}")
+            rest = f"the rest of it: {cell.step.status}"
+            yield Planned(number, len(cell.statements) + 1, "…", "run", rest, cell_id=cell.step.cell)
 
 
 _COLOURS = {"restore": "green", "perhaps": "cyan", "run": "yellow"}

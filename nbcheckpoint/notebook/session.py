@@ -77,8 +77,9 @@ class Session:
 
     @property
     def workflow(self) -> str:
-        """The notebook's name among the runs: its path from the folder the store is in."""
-        parent = Path(self.store.url.removeprefix("file://")).parent
+        """The notebook's name among the runs: its path from the folder the store is in, or will be."""
+        where = self.location.removeprefix("file://")
+        parent = Path(where if "://" in where else os.path.abspath(os.path.expanduser(where))).parent
         try:
             return self.notebook.relative_to(parent).as_posix()
         except ValueError:

@@ -168,7 +168,7 @@ class Traveller:
         started = time.perf_counter()
         found = outline(cells, self.transform)
         if names is not None:
-            _check_names(names, found)
+            check_names(names, found)
         again = list(_to_run(found, names)) if run else []
         if again:
             print("These statements are run again, because their values could not be saved:")
@@ -319,7 +319,7 @@ class Traveller:
         self._session.end_step(step, "restored", (), seconds=seconds, meta=meta)
 
 
-def _check_names(names: Sequence[str], found: Outline) -> None:
+def check_names(names: Sequence[str], found: Outline) -> None:
     unknown = [name for name in names if name not in found.last]
     if unknown:
         known = own_names(found.last)
@@ -361,9 +361,18 @@ def _as_read(name: str, inputs: Sequence[Input], values: Mapping[str, Any]) -> b
 
 def restore(checkpointer: CellCheckpointer, target: str, names: Sequence[str] | None, *, run: bool) -> Answer:
     """The namespace as it was after a run, or after the statement that left a checkpoint."""
+    store = existing_store(checkpointer.session)
+    found, cells = find(checkpointer, store, target)
+    what = f"the end of run {found.id}" if isinstance(found, Run) else f"{first_line(found.source)} in run {found.run}"
+    title, at = f"%checkpoint restore {found.id}", cells[-1] if cells else None
+    outcome = Traveller(checkpointer, store).go(cells, names, run=run, title=title, at=at)
+    return Answer([f"as of {what}:", *_tell(outcome, ran=run)], {"target": found.id, **_data(outcome)})
+
+
+def find(checkpointer: CellCheckpointer, store: Store, target: str) -> tuple[Run | Checkpoint, list[CellRun]]:
+    """The run or checkpoint with this id, or a part of it, and the cells up to there. Raises NotFound, Untrusted."""
     from nbcheckpoint.cli.base import find_checkpoint, find_run
 
-    store = existing_store(checkpointer.session)
     try:
         found: Run | Checkpoint = find_run(store, target)
     except NotFound:
@@ -375,11 +384,7 @@ def restore(checkpointer: CellCheckpointer, target: str, names: Sequence[str] | 
     if not found.trusted:
         raise Untrusted(f"{found.id} does not carry your signature", hint=f"nbcheckpoint trust {found.id}")
     begun = checkpointer.session.begun
-    cells = _of_run(store, found, begun) if isinstance(found, Run) else _up_to(store, found)
-    what = f"the end of run {found.id}" if isinstance(found, Run) else f"{first_line(found.source)} in run {found.run}"
-    title, at = f"%checkpoint restore {found.id}", cells[-1] if cells else None
-    outcome = Traveller(checkpointer, store).go(cells, names, run=run, title=title, at=at)
-    return Answer([f"as of {what}:", *_tell(outcome, ran=run)], {"target": found.id, **_data(outcome)})
+    return found, _of_run(store, found, begun) if isinstance(found, Run) else _up_to(store, found)
 
 
 def _of_run(store: Store, run: Run, begun: Run | None) -> list[CellRun]:
@@ -410,13 +415,13 @@ def _up_to(store: Store, checkpoint: Checkpoint) -> list[CellRun]:
     return [*before, CellRun(own.step, own.statements[: ids.index(checkpoint.id) + 1])]
 
 
-def resume(checkpointer: CellCheckpointer, *, run: bool = False) -> Answer:
-    """What the last run of this notebook left, in a fresh kernel, and where it goes on."""
+def resume(checkpointer: CellCheckpointer, *, run: bool = False, target: str = "") -> Answer:
+    """What the last run of this notebook (or the run `target`) left, in a fresh kernel, and where it goes on."""
     from nbcheckpoint.cli.base import ago
 
     session = checkpointer.session
     store = existing_store(session)
-    last = _last(checkpointer, store)
+    last = store.run(target) if target else _last(checkpointer, store)
     if last.status == "running" and last.owner is not None and not is_this_process(last.owner):
         where = f"process {last.owner.pid} on {last.owner.host}, last seen {ago(last.updated)}"
         text = f"{last.workflow} is running in another kernel ({where}): nothing was done"
