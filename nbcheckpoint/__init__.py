@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nbcheckpoint.errors import Error
+from nbcheckpoint.errors import Error, Paused
 
 if TYPE_CHECKING:
+    from nbcheckpoint.engine.context import current
+    from nbcheckpoint.engine.flow import flow
+    from nbcheckpoint.engine.graph import Graph
     from nbcheckpoint.engine.loop import loop
+    from nbcheckpoint.engine.pause import pause
+    from nbcheckpoint.engine.step import mark, step
     from nbcheckpoint.events import subscribe
     from nbcheckpoint.store import Store, open_store
 
@@ -18,19 +23,32 @@ except ImportError:  # a source tree nobody has built yet
 
 __all__ = [
     "Error",
+    "Graph",
+    "Paused",
     "Store",
     "__version__",
+    "current",
+    "flow",
     "load_ipython_extension",
     "loop",
+    "mark",
     "open_store",
+    "pause",
+    "step",
     "subscribe",
     "unload_ipython_extension",
 ]
 
 _LAZY = {
+    "Graph": "nbcheckpoint.engine.graph",
     "Store": "nbcheckpoint.store",
+    "current": "nbcheckpoint.engine.context",
+    "flow": "nbcheckpoint.engine.flow",
     "loop": "nbcheckpoint.engine.loop",
+    "mark": "nbcheckpoint.engine.step",
     "open_store": "nbcheckpoint.store",
+    "pause": "nbcheckpoint.engine.pause",
+    "step": "nbcheckpoint.engine.step",
     "subscribe": "nbcheckpoint.events",
 }
 

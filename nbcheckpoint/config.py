@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from nbcheckpoint.errors import StoreError, UsageError
 from nbcheckpoint.units import parse_size
@@ -63,6 +64,32 @@ def data_dir() -> Path:
     if os.name == "nt":
         return Path(os.environ.get("APPDATA") or home) / "jupyter"
     return Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "jupyter"
+
+
+def project_settings() -> dict[str, Any]:
+    """`[tool.nbcheckpoint]` of the project's pyproject.toml; nothing where there is none, or no way to read it."""
+    file = project_root(Path.cwd().resolve()) / "pyproject.toml"
+    try:
+        stamp = file.stat().st_mtime_ns
+    except OSError:
+        return {}
+    return dict(_read_settings(file, stamp))
+
+
+@lru_cache(maxsize=8)
+def _read_settings(file: Path, stamp: int) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        try:
+            import tomli as tomllib  # whoever has a pyproject.toml usually has this one
+        except ImportError:
+            return {}
+    try:
+        found = tomllib.loads(file.read_text()).get("tool", {}).get("nbcheckpoint", {})
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from error
+    return {name.replace("-", "_"): value for name, value in found.items()}
 
 
 ENV_WARN_SIZE = "NBCHECKPOINT_WARN_SIZE"

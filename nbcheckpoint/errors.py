@@ -16,6 +16,12 @@
     ├── Conflict                compare-and-swap lost: the record is not what was expected
     ├── RunBusy                 another process is at work on that run
     ├── Fenced                  another process has taken that run over from us
+    ├── Paused                  a run waits for an answer; asking again goes on
+    ├── Cancelled               somebody called the run off
+    ├── Changed                 the code is not what it was, and `on_change="strict"` says to stop
+    ├── Interrupted             a step was running when its process died, and `on_interrupted="fail"`
+    ├── MapFailed               too many items of a map failed
+    ├── GraphError              a graph that cannot be run, or came to no end
     ├── Untrusted               signed by somebody else or by nobody: nothing was unpickled
     ├── NotSaveable             a value that cannot be turned into bytes; says where inside it
     └── NotRestorable           saved bytes that cannot be turned back into a value
@@ -144,6 +150,69 @@ class Fenced(Error):
     """Another process has taken the run over, because we seemed to be gone. Nothing was written."""
 
     hint = "what was saved before still counts; begin a run of your own"
+
+
+class Paused(Error):
+    """A run waits for an answer. Nothing is lost: once it is answered, calling the flow again goes on."""
+
+    def __init__(self, run: str, pause: str, prompt: str, *, choices: object = None) -> None:
+        asked = f" ({' / '.join(map(str, choices))})" if isinstance(choices, (list, tuple)) else ""
+        super().__init__(
+            f"paused at {pause!r}: {prompt}{asked}", hint=f"answer with: nbcheckpoint answer {run} {pause} VALUE"
+        )
+        self.run = run
+        self.pause = pause
+
+
+class Cancelled(Error):
+    """Somebody called the run off. What was finished is saved."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"run {run} was cancelled", hint=f"resume it to go on: {run}")
+        self.run = run
+
+
+class Changed(Error):
+    """The code is not what it was, and the policy says to stop then."""
+
+    def __init__(self, run: str, step: str, why: str) -> None:
+        super().__init__(
+            f"{step} of run {run} is not what it was: {why}",
+            hint='on_change="invalidate" computes it anew, on_change="trust" takes what was saved',
+        )
+        self.run = run
+        self.step = step
+        self.why = why
+
+
+class Interrupted(Error):
+    """A step was running when its process died, and the policy says not to run it again."""
+
+    def __init__(self, run: str, step: str) -> None:
+        super().__init__(
+            f"{step} of run {run} was running when its process died",
+            hint='on_interrupted="rerun" runs it again, "skip" goes on without it',
+        )
+        self.run = run
+        self.step = step
+
+
+class MapFailed(Error):
+    """Too many items of a map failed. The others are saved: calling again tries the failed ones only."""
+
+    def __init__(self, name: str, failures: dict[int, BaseException], total: int) -> None:
+        first = next(iter(failures.items()))
+        super().__init__(
+            f"{len(failures)} of {total} items of {name} failed; "
+            f"item {first[0]}: {type(first[1]).__name__}: {first[1]}",
+            hint="the others are saved; call it again, and only these are tried",
+        )
+        self.failures = failures
+        """Position of the item -> what it raised."""
+
+
+class GraphError(Error):
+    """A graph that cannot be run, or that came to no end."""
 
 
 class Untrusted(Error):

@@ -97,15 +97,15 @@ def identify(
     said = free_names(tree.body) | set(depends) | _words(names.strings, namespace)
     direct = {name for name in said if not granted(name)}
     values = reach(reads_of(code, namespace, direct))
-    mentions = _together([names, *(names_in(found) for v in values.values() for found, _, _ in code_of(v))])
+    mentions = together([names, *(names_in(found) for v in values.values() for found, _, _ in code_of(v))])
     more = {name for name in _words(mentions.strings, namespace) - values.keys() if not granted(name)}
     values = reach([*values.items(), *reads_of(code, namespace, more)])
     if deadline is not None and time.thread_time() + sum(map(likely_seconds, values.values())) > deadline:
         return Identity(key, (), {}, values, {}, mentions, (), secrets.token_hex(32), unaffordable=True)
     values |= {name: namespace[name] for name in aliases({label for label in values if label in namespace})}
     digester = Digester(provisional=provisional, deadline=deadline)
-    looked, unidentified, tokens = _look(digester, values, ignore)
-    inputs = tuple(item for item in looked if item.name not in ignore) + tuple(_surroundings(mentions, values, private))
+    looked, unidentified, tokens = look(digester, values, ignore)
+    inputs = tuple(item for item in looked if item.name not in ignore) + tuple(surroundings(mentions, values, private))
     return Identity(
         code=key,
         inputs=inputs,
@@ -114,7 +114,7 @@ def identify(
         code_inside=digester.code_inside(),
         mentions=mentions,
         unidentified=unidentified,
-        digest=secrets.token_hex(32) if unidentified or tokens else _digest_inputs(inputs),
+        digest=secrets.token_hex(32) if unidentified or tokens else digest_inputs(inputs),
         tokens=tokens,
         unnamed=frozenset(digester.tokens),
         held=tuple(digester.held),
@@ -122,7 +122,7 @@ def identify(
     )
 
 
-def _digest_inputs(inputs: Sequence[Input]) -> str:
+def digest_inputs(inputs: Sequence[Input]) -> str:
     joined = "\n".join(f"{item.name}={item.digest}" for item in inputs)
     return blake3(joined.encode()).hexdigest()
 
@@ -137,25 +137,25 @@ def firm(identity: Identity, changed: Collection[str]) -> tuple[Identity, str]:
     late = sorted(identity.tokens & set(changed))
     if late:
         return identity, f"{late[0]} was too large to be identified before it was changed; next time it will be"
-    looked, _, _ = _look(Digester(), identity.values, ())
+    looked, _, _ = look(Digester(), identity.values, ())
     now = {item.name: item.digest for item in looked}
     inputs = tuple(
         replace(item, digest=now[item.name]) if item.name in now and item.name not in changed else item
         for item in identity.inputs
     )
-    return identity._replace(inputs=inputs, digest=_digest_inputs(inputs)), ""
+    return identity._replace(inputs=inputs, digest=digest_inputs(inputs)), ""
 
 
 def look_again(identity: Identity) -> tuple[tuple[Input, ...], bool]:
     """The inputs as they are now, and whether code inside of them is what it was."""
     digester = Digester(provisional=bool(identity.tokens), unnamed=identity.unnamed)
-    looked, _, _ = _look(digester, identity.values, ())
+    looked, _, _ = look(digester, identity.values, ())
     now = digester.code_inside()
     same = all(now.get(key, found) == found for key, found in identity.code_inside.items())
     return looked, same
 
 
-def _look(
+def look(
     digester: Digester, values: dict[str, Any], ignore: Collection[str]
 ) -> tuple[tuple[Input, ...], tuple[str, ...], frozenset[str]]:
     """Every value's identity as it is now, what has none, and what has a token. In the order of labels, because what
@@ -177,7 +177,7 @@ def _look(
     return tuple(inputs), tuple(unidentified), frozenset(tokens)
 
 
-def _together(names: Sequence[Names]) -> Names:
+def together(names: Sequence[Names]) -> Names:
     return Names(*(frozenset().union(*parts) for parts in zip(*names, strict=True)))
 
 
@@ -187,7 +187,7 @@ def _words(strings: Collection[str], namespace: dict[str, Any]) -> set[str]:
     return {word for text in short for word in _WORD.findall(text) if word in namespace}
 
 
-def _surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str], str]) -> Iterator[Input]:
+def surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str], str]) -> Iterator[Input]:
     """What code reads from around it: environment variables it can name, the working directory.
 
     The values of environment variables are nobody's business: only their private digest is kept.
@@ -244,7 +244,7 @@ def match(store: Store, identity: Identity, *, expired_before: str = "") -> Matc
     reason: Reason | None = None
     progress: Checkpoint | None = None
     for candidate in store.find(identity.code, identity.digest):
-        why = _obstacle(candidate, expired_before)
+        why = obstacle(candidate, expired_before)
         if why is None and candidate.progress is None:
             return Match(candidate, explain.restored(candidate))
         if why is None:
@@ -261,7 +261,7 @@ def _nearest(earlier: Sequence[Checkpoint], inputs: Sequence[Input]) -> Reason:
     return explain.changed_inputs(earlier[0].inputs, inputs)
 
 
-def _obstacle(candidate: Checkpoint, expired_before: str) -> Reason | None:
+def obstacle(candidate: Checkpoint, expired_before: str) -> Reason | None:
     """What, besides code and inputs, keeps this checkpoint from being used."""
     lost = [item.name for item in candidate.not_saved if ":" not in item.name or candidate.progress is not None]
     if lost:

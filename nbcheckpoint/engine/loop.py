@@ -24,7 +24,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint.config import store_location
+from nbcheckpoint.engine.context import current_store
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.engine.trail import Trail, follow
 from nbcheckpoint.errors import Error, UsageError
@@ -32,22 +32,10 @@ from nbcheckpoint.fingerprint import rng
 from nbcheckpoint.fingerprint.code import digest_code
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, reach, reads_of
 from nbcheckpoint.model import Checkpoint, Progress
-from nbcheckpoint.store import Saved, Store, open_store
+from nbcheckpoint.store import Saved
 from nbcheckpoint.units import parse_age
 
 _STATE, _START = "state", "loop:start"
-_stores: list[Store] = []
-
-
-def use(store: Store | None) -> None:
-    """Loops save to this store from here on; None: to the one that `open_store()` finds."""
-    _stores[:] = [store] if store is not None else []
-
-
-def _store() -> Store:
-    if not _stores:
-        _stores.append(open_store(store_location()))
-    return _stores[0]
 
 
 def loop(iterable: Iterable[Any], *, name: str, state: Any = None, every: str | float | None = None) -> ExplicitLoop:
@@ -112,7 +100,7 @@ class ExplicitLoop:
     # Going on
 
     def _find(self) -> Checkpoint | None:
-        found = _store().find(self._code, self._inputs, limit=1)
+        found = current_store().find(self._code, self._inputs, limit=1)
         return found[0] if found and found[0].progress is not None and not found[0].not_saved else None
 
     def _resumed(self, iterable: Iterable[Any], earlier: Checkpoint | None) -> Iterator[Any]:
@@ -120,7 +108,7 @@ class ExplicitLoop:
         if earlier is None or earlier.progress is None:
             return iter(iterable)
         try:
-            loaded = _store().restore(earlier.id)
+            loaded = current_store().restore(earlier.id)
         except Error as error:
             warnings.warn(f"loop {self._name!r} begins anew: {error}", stacklevel=4)
             return iter(iterable)
@@ -187,7 +175,7 @@ class ExplicitLoop:
             meta={"workflow": "nbcheckpoint.loop", "cell": self._name},
         )
         try:
-            saved = _store().save(draft, {_STATE: take(self._state), **self._random()}, wait=False)
+            saved = current_store().save(draft, {_STATE: take(self._state), **self._random()}, wait=False)
             if saved.checkpoint.not_saved:
                 item = saved.checkpoint.not_saved[0]
                 self._give_up(f"{item.name} ({item.type}{' at ' + item.path if item.path else ''}: {item.why})")
@@ -207,7 +195,7 @@ class ExplicitLoop:
         """The one before is kept until this one is certain to be there."""
         if self._pending is not None and self._pending.done() and self._pending.exception() is None:
             for id in self._before:
-                _store().delete_checkpoint(id)
+                current_store().delete_checkpoint(id)
             self._before = []
         self._before += [self._last] if self._last else []
         self._last, self._pending = saved.checkpoint.id, saved.done

@@ -80,6 +80,11 @@ def digest(state: Any) -> str:
     return blake3(repr(_plain(state)).encode()).hexdigest()
 
 
+def same(one: Any, other: Any) -> bool:
+    """Are two states of a generator equal? Quicker than two digests."""
+    return bool(_plain(one) == _plain(other))
+
+
 def _plain(state: Any) -> Any:
     if isinstance(state, dict):
         return [(key, _plain(value)) for key, value in sorted(state.items())]

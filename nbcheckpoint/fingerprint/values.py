@@ -142,7 +142,7 @@ def reach(reads: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def code_of(value: Any) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
     """The code a function or class of the user's brings along, with the namespace it reads from."""
-    value = getattr(value, "__wrapped__", value) if _is_wrapper(value) else value
+    value = getattr(value, "__wrapped__", value) if _is_wrapper(value) else standing_for(value)
     if isinstance(value, types.FunctionType) and is_user_code(value):
         yield value.__code__, value.__globals__, value.__module__ or "__main__"
     elif isinstance(value, type) and is_user_code(value):
@@ -155,6 +155,11 @@ def code_of(value: Any) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
 def _is_wrapper(value: Any) -> bool:
     """functools.lru_cache and friends: callables that are not functions but wrap one."""
     return type(value).__module__ == "functools" and hasattr(value, "__wrapped__")
+
+
+def standing_for(value: Any) -> Any:
+    """What an object says its code is: a step or flow is the function it was made from."""
+    return value.__nbcheckpoint_code__ if hasattr(type(value), "__nbcheckpoint_code__") else value
 
 
 def is_mutable(kind: type) -> bool:
@@ -208,6 +213,7 @@ class Digester:
     def digest(self, label: str, value: Any) -> str:
         """The identity of one input. A function or class by its own code only: `reach` lists what it reads."""
         try:
+            value = standing_for(value)
             if isinstance(value, types.FunctionType) and is_user_code(value):
                 return self.function(label, value)
             if isinstance(value, type) and is_user_code(value):
@@ -355,6 +361,8 @@ class _DigestPickler(pickle.Pickler):
             return None
         if kind is types.ModuleType:
             return ("module", obj.__name__)
+        if hasattr(kind, "__nbcheckpoint_code__"):
+            return ("code", self._digester.deep(self._label, standing_for(obj)))
         if _is_wrapper(obj):
             if hasattr(obj, "cache_info") and obj.cache_info().currsize:
                 raise Unidentified(self._label, "it remembers earlier results")

@@ -11,7 +11,6 @@ import asyncio
 import builtins
 import functools
 import os
-import re
 import sys
 import threading
 import time
@@ -20,8 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again
-from nbcheckpoint.fingerprint import files, rng
+from nbcheckpoint.fingerprint import files
 from nbcheckpoint.fingerprint.code import Names, is_user_code, names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Reason, Step
@@ -40,8 +40,6 @@ _NOT_DATA = (
 )
 _IPYTHONS_BUILTINS = frozenset({"_", "input", "getpass", "exit", "quit", "get_ipython", "display", "dreload"})
 """It puts these in and takes them out around every cell."""
-_SEEDING = re.compile(r"seed|set_?state|set_rng_state")
-"""In the names of everything that sets a random generator."""
 _LIBRARY_THREADS = ("tqdm", "joblib", "loky", "multiprocessing", "threadpoolctl")
 """Libraries whose helper threads stay on when their work is done, and hold nothing of the user's."""
 
@@ -135,7 +133,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         who = ", ".join(sorted(strangers or holders))
         return Draft(None, {}, f"{who} shares objects with {', '.join(sorted(wanted))}")
     values = {name: user_ns[name] for name in sorted(together - set(chosen.skip))}
-    drawn, moved = _random(running)
+    drawn, moved = drawn_since(running.rng_before, running.identity.mentions)
     shown = {RESULT: running.result} if place.last and running.result is not None else {}
     seen = running.watch.seen(unfinished=loop is not None)
     step = place.step
@@ -190,29 +188,6 @@ def _conditions(running: Running, user_ns: dict[str, Any], bound: set[str]) -> t
     never = may - running.before.keys() - user_ns.keys()  # or bound and deleted: who has one now would keep it
     names = sorted((still | never) - bound - running.identity.before.keys())
     return tuple(Input(name=name, digest=digest_of(name, user_ns)) for name in names)
-
-
-def _random(running: Running) -> tuple[tuple[Input, ...], dict[str, Any]]:
-    """Generators it moved: their state before as inputs, their state after as values.
-
-    One that was seeded to the very state it had has not moved, and yet that state is what the step leaves: it is to
-    be used again only where the generator still has it.
-    """
-    drawn, moved = [], {}
-    mentions = running.identity.mentions
-    may_seed = any(_SEEDING.search(name) for name in mentions.reads | mentions.attributes)
-    for name, state in rng.states().items():
-        earlier = running.rng_before.get(name)
-        still = earlier is not None and rng.digest(earlier) == rng.digest(state)
-        if still and not may_seed:
-            continue
-        pristine = earlier is None or rng.is_pristine(name, earlier)
-        if still and pristine:
-            continue  # nobody seeded it: no seed leads there
-        before = rng.digest(earlier) if earlier is not None else ""
-        drawn.append(Input(name=name, digest=before, type=rng.PRISTINE if pristine else "seeded"))
-        moved[name] = state
-    return tuple(drawn), moved
 
 
 def modules_in(identity: Identity) -> dict[str, dict[str, Any]]:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from nbcheckpoint.backend.base import ABSENT
 from nbcheckpoint.config import store_location
-from nbcheckpoint.engine import loop
+from nbcheckpoint.engine import context
 from nbcheckpoint.errors import Conflict, Error, Fenced, NotFound, RunBusy, StoreError
 from nbcheckpoint.events import emit
 from nbcheckpoint.model import Checkpoint, Run, Step, StepStatus, new_id, utc_now
@@ -56,7 +56,7 @@ class Session:
         if self._store is None:
             self._store = open_store(self.location)
             self._upkeep = Background(self._store)
-            loop.use(self._store)
+            context.use(self._store)
         return self._store
 
     @property
@@ -268,7 +268,7 @@ class Session:
         except Error:
             pass  # as below
         store, run, self._store = self._store, self._run, None
-        loop.use(None)
+        context.use(None)
         try:
             self._stop_heart()
             if self._upkeep is not None:

@@ -207,6 +207,8 @@ class Store:
     True
     >>> store.step(again.id, "000000")[0].status
     'completed'
+    >>> store.cancel(again.id).status
+    'cancelled'
     >>> store.answer(run.id, "gate", "yes")
     Traceback (most recent call last):
     nbcheckpoint.errors.NotFound: run ... asks nothing called 'gate'
@@ -254,6 +256,8 @@ class Store:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writer")
         self._pending: Future[None] | None = None
         self._deferred: list[_Waiting] = []
+        self._gathering = threading.Lock()
+        """Held while `_deferred` is added to or taken: what joined a batch already taken would never be written."""
         self._settling = threading.RLock()
         """Held by whatever waits for the disk: see `_settled`."""
         self._losses = 0
@@ -408,6 +412,14 @@ class Store:
 
         return draw(self.run(run), self.steps(run))
 
+    def cancel(self, run: str) -> Run:
+        """Call a run off. One that is being worked on stops before its next step; what is finished stays saved."""
+        found = self.run(run)
+        if found.status == "completed":
+            raise UsageError(f"run {run} is complete", hint="nbcheckpoint delete removes it")
+        meta = {**found.meta, "cancel": True}
+        return self.update_run(run, durable=True, meta=meta, **({} if found.status == "running" else _OFF))
+
     def fork(self, run: str, *, at: str, edits: Mapping[str, Any] | None = None) -> Run:
         """A new run that has everything of another up to and including the step `at`, a name or an address.
 
@@ -470,9 +482,11 @@ class Store:
         except Error as error:
             emit("checkpoint_failed", run=draft.run, step=draft.step, error=str(error))
             raise
-        self._deferred.append(waiting)
+        with self._gathering:
+            self._deferred.append(waiting)
         if not defer and wait:
             self.flush()
+            waiting.done.result()  # another thread may have taken it along, and not be done yet
         elif not defer:
             self._commit_deferred()
         return Saved(waiting.record, waiting.done)
@@ -506,8 +520,13 @@ class Store:
             bytes=writer.written,
         )
 
+    def _taken(self) -> list[_Waiting]:
+        with self._gathering:
+            batch, self._deferred = self._deferred, []
+            return batch
+
     def _commit_deferred(self) -> None:
-        batch, self._deferred = self._deferred, []
+        batch = self._taken()
         self._pending = self._writer.submit(self._commit, batch)
 
     def _commit(self, batch: Sequence[_Waiting]) -> None:
@@ -581,7 +600,7 @@ class Store:
         pending, self._pending = self._pending, None
         if pending is not None:
             wait_for([pending])
-        batch, self._deferred = self._deferred, []
+        batch = self._taken()
         if batch:
             self._commit(batch)  # here and now: handing it to the writer would take two switches of threads
         elif pending is not None:
@@ -683,7 +702,7 @@ class Store:
         """In a forked child: the writer's thread is not there, and what the parent was saving is the parent's."""
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writer")
         self._pending, self._deferred = None, []
-        self._settling = threading.RLock()
+        self._gathering, self._settling = threading.Lock(), threading.RLock()
 
     def close(self) -> None:
         """Wait for what is being saved, then let go of everything."""
@@ -900,6 +919,9 @@ def definition_digest(name: str) -> str | None:
         return Digester().deep(name, found)
     except Unidentified:
         return None
+
+
+_OFF: dict[str, Any] = {"status": "cancelled", "owner": None}
 
 
 def _after_fork() -> None:

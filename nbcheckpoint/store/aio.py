@@ -110,6 +110,7 @@ class AsyncStore:
     put_step = _in_turn(Store.put_step)
     answer = _in_turn(Store.answer)
     fork = _in_turn(Store.fork)
+    cancel = _in_turn(Store.cancel)
     save = _in_turn(Store.save)
     flush = _in_turn(Store.flush)
     pin = _in_turn(Store.pin)

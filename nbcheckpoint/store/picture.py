@@ -77,6 +77,7 @@ class Picture(Record, frozen=True, kw_only=True):
 def draw(run: Run, steps: Sequence[Step]) -> Picture:
     """The picture of a run from its records."""
     planned: Mapping[str, Any] = run.meta.get("graph") or {}
+    steps = [step for step in steps if not step.meta.get("flow")]
     if planned or len(steps) > MOST_BOXES:
         nodes, edges = _by_name(steps, planned)
     else:
@@ -160,7 +161,7 @@ def lay_out(nodes: Sequence[Node], edges: Sequence[Edge]) -> Picture:
 
     boxes = {node.id: Vertex(node.id) for node in nodes}
     for node in nodes:
-        boxes[node.id].view = _View(max(90.0, 24 + _LETTER * len(node.label)), _HEIGHT)
+        boxes[node.id].view = _View(max(112.0, 24 + _LETTER * len(node.label)), _HEIGHT)
     lines = {(edge.source, edge.target): Line(boxes[edge.source], boxes[edge.target]) for edge in edges}
     for line in lines.values():
         line.view = _View()
@@ -170,9 +171,10 @@ def lay_out(nodes: Sequence[Node], edges: Sequence[Edge]) -> Picture:
         layout.xspace, layout.yspace, layout.route_edge = 24.0, _GAP, route_with_lines
         layout.init_all()
         layout.draw()
-        views = [vertex.view for vertex in part.sV]
-        shift = left - min(view.xy[0] - view.w / 2 for view in views)
-        left = shift + max(view.xy[0] + view.w / 2 for view in views) + 32
+        views, ways = [vertex.view for vertex in part.sV], [line.view for line in part.sE]
+        reached = [x for view in ways for x, _ in view.points]
+        shift = left - min([*reached, *(view.xy[0] - view.w / 2 for view in views)])
+        left = shift + max([*reached, *(view.xy[0] + view.w / 2 for view in views)]) + 32
         placed.update({vertex.data: shift for vertex in part.sV})
     return _placed(nodes, edges, boxes, lines, placed)
 
@@ -190,7 +192,8 @@ def _placed(
         points = lines[edge.source, edge.target].view.points
         moved = tuple((round(x + shift[edge.source], 1), round(y, 1)) for x, y in points)
         drawn.append(replace(edge, points=moved))
-    right = max((node.x + node.width for node in put), default=0.0)
+    ends = [*(node.x + node.width for node in put), *(x for edge in drawn for x, _ in edge.points)]
+    right = max(ends, default=0.0)
     bottom = max((node.y + node.height for node in put), default=0.0)
     return Picture(nodes=tuple(put), edges=tuple(drawn), width=right, height=bottom)
 

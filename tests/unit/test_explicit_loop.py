@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import nbcheckpoint as nbc
-from nbcheckpoint.engine import loop as engine_loop
+from nbcheckpoint.engine import context as engine_context
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.store import open_store
 
@@ -80,9 +80,9 @@ def test_a_changed_argument_begins_it_anew(tmp_path: Path) -> None:
 @pytest.fixture
 def here(tmp_path: Path) -> object:
     store = open_store(tmp_path / "store")
-    engine_loop.use(store)
+    engine_context.use(store)
     yield store
-    engine_loop.use(None)
+    engine_context.use(None)
     store.close()
 
 

@@ -1,0 +1,154 @@
+"""What identifies one call of a function: its code with all it reaches, and the arguments.
+
+The first part is the same for every item of a map, so it can be taken once. Both are taken before the body runs,
+because that may change them; what it turns out to depend on besides (files, random numbers) is kept with the
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import glob
+import inspect
+import re
+import types
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+from blake3 import blake3
+
+from nbcheckpoint.engine.identity import Identity, digest_inputs, look, surroundings, together
+from nbcheckpoint.fingerprint import files as disk
+from nbcheckpoint.fingerprint.code import Names, digest_code, names_in
+from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, reach, standing_for
+from nbcheckpoint.model import Input
+
+_QUERIED = re.compile(r"@([^\W\d]\w*)")
+"""A variable named inside of a string: `df.query("a > @k")`."""
+_NOTHING = Names(*(frozenset[Any]() for _ in Names._fields))
+
+
+class Reach(NamedTuple):
+    """A function's code and everything it reads that is not an argument."""
+
+    key: str
+    inputs: tuple[Input, ...]
+    values: dict[str, Any]
+    code_inside: dict[int, str]
+    mentions: Names
+    unidentified: tuple[str, ...]
+
+
+def reach_of(
+    function: Callable[..., Any], *, salt: str = "", files: Sequence[str] = (), private: Callable[[str], str]
+) -> Reach:
+    """The part of a call's identity that does not depend on its arguments."""
+    plain = _plain(function)
+    name = getattr(plain, "__qualname__", type(plain).__qualname__)
+    values = reach([(f"{name}()", plain)])
+    codes = [code for value in values.values() for code, _, _ in code_of(value)]
+    mentions = together([names_in(code) for code in codes]) if codes else _NOTHING
+    spoken = {word for text in mentions.strings for word in _QUERIED.findall(text)}
+    scope = getattr(plain, "__globals__", {})
+    values |= reach([(word, scope[word]) for word in spoken if word in scope])
+    digester = Digester()
+    looked, unidentified, _ = look(digester, values, ())
+    around = surroundings(mentions, values, private)
+    body = digest_code(plain.__code__) if isinstance(plain, types.FunctionType) else ""
+    return Reach(
+        key=blake3(f"step {name} {body} {salt}".encode()).hexdigest(),
+        inputs=(*looked, *around, *_files(files)),
+        values=values,
+        code_inside=digester.code_inside(),
+        mentions=mentions,
+        unidentified=unidentified,
+    )
+
+
+def _plain(function: Callable[..., Any]) -> Any:
+    """Behind partials and bound methods counts what they are made of, as arguments: see `arguments_of`."""
+    found = standing_for(function)
+    while isinstance(found, (partial, types.MethodType)):
+        found = standing_for(found.func if isinstance(found, partial) else found.__func__)
+    return found
+
+
+def _files(patterns: Sequence[str]) -> list[Input]:
+    """Files that count as inputs because the user says so."""
+    found: list[Input] = []
+    for pattern in patterns:
+        names = sorted(glob.glob(pattern, recursive=True))
+        found.append(Input(name=pattern, digest=blake3("\0".join(names).encode()).hexdigest(), type="files"))
+        for name in names:
+            seen = disk.look(name)
+            found.append(Input(name=name, digest=seen.digest if seen else "-", type="file"))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None  # built in: it does not say
+
+
+def arguments_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Name -> value: `f(1)`, `f(a=1)` and a default of 1 are one call. Raises TypeError as the call itself would."""
+    found: dict[str, Any] = {}
+    while isinstance(function, (partial, types.MethodType)):
+        if isinstance(function, partial):
+            args, kwargs, function = (*function.args, *args), {**function.keywords, **kwargs}, function.func
+        else:
+            args, function = (function.__self__, *args), function.__func__
+    signature = _signature(standing_for(function))
+    if signature is None:
+        return {**{f"argument {at}": value for at, value in enumerate(args)}, **kwargs}
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    found.update(bound.arguments)
+    return found
+
+
+def identify(reached: Reach, arguments: Mapping[str, Any], ignore: Collection[str] = ()) -> Identity:
+    """The whole identity of a call."""
+    clash = arguments.keys() & reached.values.keys()
+    named = {f"argument {name}" if name in clash else name: value for name, value in arguments.items()}
+    ignored = {f"argument {name}" if name in clash else name for name in ignore}
+    digester = Digester()
+    looked, unidentified, _ = look(digester, named, ignored)
+    inputs = (*(item for item in looked if item.name not in ignored), *reached.inputs)
+    problems = (*unidentified, *reached.unidentified)
+    return Identity(
+        code=reached.key,
+        inputs=inputs,
+        before={item.name: item.digest for item in (*looked, *reached.inputs)},
+        values=named,
+        code_inside=digester.code_inside(),
+        mentions=reached.mentions,
+        unidentified=problems,
+        digest=digest_inputs(inputs),
+    )
+
+
+def changed_in_place(identity: Identity, reached: Reach) -> list[str]:
+    """Arguments and globals that are not what they were before the body ran."""
+    changed = []
+    for values in (identity.values, reached.values):
+        digester = Digester()
+        for label, value in sorted(values.items()):
+            try:
+                now = digester.digest(label, value)
+            except Unidentified:
+                now = ""
+            if identity.before.get(label, now) != now:
+                changed.append(label)
+    return changed
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    """For people to read beside the result; "" where it is nowhere."""
+    try:
+        return inspect.getsource(_plain(function))
+    except (OSError, TypeError):
+        return ""

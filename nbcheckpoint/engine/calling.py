@@ -1,0 +1,468 @@
+"""One call of a step: restored, or run and saved.
+
+The order matters, and each gap is one in which the process may die:
+- before the intent: nobody knows the step was about to run; it runs when the flow is resumed;
+- after the intent: it is known to have begun; `on_interrupted` decides;
+- after the checkpoint: its result is found by code and inputs, and the body does not run again;
+- after the completion: the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nbcheckpoint.engine import policy
+from nbcheckpoint.engine.arguments import Reach, arguments_of, changed_in_place, identify, reach_of, source_of
+from nbcheckpoint.engine.context import Frame, current_store, frame
+from nbcheckpoint.engine.drawn import drawn_since
+from nbcheckpoint.engine.effects import Body, Protocol, Wait
+from nbcheckpoint.engine.identity import Identity, match
+from nbcheckpoint.engine.journal import Ticket, moments_ago
+from nbcheckpoint.engine.retry import is_worth_a_retry, seconds_until_next
+from nbcheckpoint.engine.watching import StepWatch, watching
+from nbcheckpoint.errors import Cancelled, Changed, Error, Fenced, Interrupted, NotSaveable, Paused, StoreError
+from nbcheckpoint.events import emit
+from nbcheckpoint.fingerprint import explain, rng
+from nbcheckpoint.model import Checkpoint, Reason, Step, StepKind, StepStatus, utc_now
+from nbcheckpoint.store import Store
+from nbcheckpoint.store.forking import RESULT
+from nbcheckpoint.units import say_size
+
+if TYPE_CHECKING:
+    from nbcheckpoint.engine.mapping import Committer
+    from nbcheckpoint.engine.step import Spec
+
+STOPS = (Paused, Cancelled, Fenced)
+"""What ends a body without being an error of it."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a call came to, for whoever waits for it elsewhere."""
+
+    value: Any
+    step: Step | None = None
+    checkpoint: str = ""
+
+
+class Call:
+    """One call of a step. Made where the call stands, carried out there or elsewhere."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        kind: StepKind = "call",
+        alone: bool = True,
+        reached: Reach | None = None,
+        at: str = "",
+    ) -> None:
+        """`at` is its address, where that is not simply the next one."""
+        self.spec, self.args, self.kwargs, self.kind, self.alone = spec, args, kwargs, kind, alone
+        self.reached = reached
+        self.parent = frame()
+        self.slot = self.address = at
+        if self.parent is not None and not at:
+            self.slot = self.parent.next_slot(spec.name)
+            self.address = self.parent.journal.address(self.slot, self.parent.address)
+        self.after: list[str] = []
+        self.reason = Reason(code="first", text="")
+        self.identity: Identity | None = None
+        self.ticket: Ticket | None = None
+        self.speculative = False
+        self.committer: Committer | None = None
+        self.meta: dict[str, Any] = {}
+        """What its record says besides, when it is complete."""
+        self._tried: list[Any] = []
+
+    def adopt(
+        self,
+        spec: Spec,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        parent: Frame,
+        ticket: Ticket,
+        reached: Reach,
+        identity: Identity,
+    ) -> None:
+        """Be a call that was begun in another process."""
+        self.spec, self.args, self.kwargs, self.kind, self.alone = spec, args, kwargs, ticket.step.kind, False
+        self.parent, self.ticket, self.identity = parent, ticket, identity
+        self.slot, self.address = str(ticket.step.meta["slot"]), ticket.step.address
+        self.after, self.reason, self.speculative, self._tried = [], Reason(code="first", text=""), False, []
+        self.committer, self.meta = None, {}
+        self.reached = reached
+
+    # Surroundings
+
+    @property
+    def store(self) -> Store:
+        return self.parent.journal.store if self.parent is not None else current_store()
+
+    @functools.cached_property
+    def policies(self) -> policy.Policies:
+        inherited = self.parent.journal.settings if self.parent is not None else {}
+        return policy.resolve(self.spec.settings, inherited, side_effects=self.spec.side_effects)
+
+    @property
+    def run(self) -> str:
+        return self.parent.journal.run_id if self.parent is not None else ""
+
+    def _salt(self) -> str:
+        return f"{self.run} {self.slot}" if self.spec.scope == "run" and self.parent is not None else ""
+
+    # The protocol
+
+    def protocol(self) -> Protocol:
+        """Restore, or run and save."""
+        if self.parent is not None:
+            self.parent.journal.note()
+            self.after = self.parent.led_to([*self.args, *self.kwargs.values()])
+        found = self.look_up()
+        if found is None:
+            if self.was_cut_short() and not self.may_repeat():
+                return None
+            self.begin()
+            found = yield from self.attempts()
+        if self.parent is not None:
+            self.parent.made(self.address, found.value)
+        return found.value
+
+    def attempts(self) -> Protocol:
+        """The body, as often as it takes; then the end."""
+        here = self._frame()
+        while True:
+            started, before = time.perf_counter(), rng.states() if self.alone else {}
+            noticed: list[StepWatch] = []
+            try:
+                value = yield Body(
+                    *(self.spec.function, self.prepared(), here, self.kwargs),
+                    timeout=self.spec.timeout,
+                    around=self._watched(noticed),
+                )
+            except BaseException as error:
+                wait = self.failed(error, time.perf_counter() - started)
+                if wait is None:
+                    return Outcome(None)
+                if here is not None:
+                    here.attempt += 1
+                yield Wait(wait)
+                continue
+            return self.finish(value, time.perf_counter() - started, before, noticed, here)
+
+    def prepared(self) -> Sequence[Any]:
+        """The arguments of the next attempt."""
+        return self.args
+
+    def _frame(self) -> Frame | None:
+        if self.parent is None:
+            return None
+        attempt = self.ticket.step.attempt if self.ticket is not None else 1
+        return Frame(self.parent.journal, self.slot, self.address, alone=self.alone, attempt=attempt)
+
+    def _watched(self, noticed: list[StepWatch]) -> Callable[[], Any]:
+        def around() -> Any:
+            entered = watching([self.store.url.removeprefix("file://")])
+            return _Noting(entered, noticed)
+
+        return around
+
+    # Is it there already?
+
+    def look_up(self) -> Outcome | None:
+        """What an earlier call with the same code and inputs left, if it may be used."""
+        arguments = arguments_of(self.spec.function, self.args, self.kwargs)
+        if self.reached is None:
+            self.reached = reach_of(
+                self.spec.function, salt=self._salt(), files=self.spec.files, private=self.store.private_digest
+            )
+        self.identity = identify(self.reached, arguments, self.spec.ignore)
+        recorded = self.parent.journal.recorded(self.slot) if self.parent is not None else None
+        if recorded is not None and recorded.checkpoint and self._is_settled(recorded):
+            return self._restored(self.store.checkpoint(recorded.checkpoint), "as it was")
+        if self._is_forced():
+            self.reason = explain.simple("forced", "started here on purpose")
+            return None
+        expired = moments_ago(self.spec.expire) if self.spec.expire is not None else ""
+        found = match(self.store, self.identity, expired_before=expired)
+        self.reason = found.reason
+        if found.checkpoint is not None and self._counts(found.checkpoint):
+            return self._restored(found.checkpoint, found.reason.text)
+        return self._changed(recorded) if recorded is not None else None
+
+    def _is_settled(self, recorded: Step) -> bool:
+        """Taken as it is, whatever code and inputs say: it was edited, or comes before where the run is to start."""
+        assert self.parent is not None
+        journal = self.parent.journal
+        if journal.start_at in (self.slot, self.spec.name) and journal.start_at:
+            journal.started = True
+        return bool(recorded.meta.get("edited")) or not journal.started
+
+    def _is_forced(self) -> bool:
+        return self.parent is not None and bool(self.parent.journal.start_at) and self.parent.journal.started
+
+    def _counts(self, found: Checkpoint) -> bool:
+        """A run that is to compute everything uses only what it has computed itself."""
+        if self.parent is None or not self.parent.journal.since:
+            return True
+        recorded = self.parent.journal.recorded(self.slot)
+        own = found.run == self.run or (recorded is not None and recorded.checkpoint == found.id)
+        if not own and found.created < self.parent.journal.since:
+            self.reason = explain.simple("forced", "a fresh run computes everything")
+            return False
+        return True
+
+    def _changed(self, recorded: Step) -> Outcome | None:
+        """It was done, and what it depends on is not what it was."""
+        if not recorded.checkpoint or recorded.status not in ("completed", "restored"):
+            return None
+        try:
+            then = self.store.checkpoint(recorded.checkpoint)
+        except Error:
+            self.reason = explain.simple("damaged", "what was saved is gone")
+            return None
+        assert self.identity is not None
+        if then.code != self.identity.code:
+            self.reason = explain.simple("code", f"{self.spec.name}() changed", source=then.source)
+        elif then.inputs_digest != self.identity.digest:
+            self.reason = explain.changed_inputs(then.inputs, self.identity.inputs)
+        if self.policies.on_change == "strict":
+            raise Changed(self.run, self.spec.name, self.reason.text)
+        same = {item.name: item.digest for item in then.inputs}
+        if self.policies.on_change == "trust" and all(
+            same.get(name) == self.identity.before.get(name) for name in self.identity.values
+        ):
+            return self._restored(then, f"trusted, though {self.reason.text}")
+        emit("step_invalidated", run=self.run, step=self.address, name=self.spec.name, reason=self.reason.text)
+        return None
+
+    def _restored(self, checkpoint: Checkpoint, why: str) -> Outcome | None:
+        try:
+            values = dict(self.store.restore(checkpoint.id))
+        except Error as error:
+            self.reason = explain.simple("damaged", f"what was saved cannot be used: {error}")
+            return None
+        for name in [name for name in values if name.startswith(rng.PREFIX)]:
+            rng.restore(name, values.pop(name)) if self.alone else values.pop(name)
+        if self.parent is not None:
+            self.parent.journal.restored(
+                *(self.slot, self.address, self.spec.name, self.kind),
+                checkpoint=checkpoint.id,
+                reason=explain.simple("restored", why, checkpoint=checkpoint.id),
+                seconds=checkpoint.seconds,
+                meta={"after": self.after} if self.after else {},
+            )
+        return Outcome(values[RESULT], checkpoint=checkpoint.id)
+
+    # It was running when its process died
+
+    def was_cut_short(self) -> bool:
+        recorded = self.parent.journal.recorded(self.slot) if self.parent is not None else None
+        return recorded is not None and recorded.status in ("running", "interrupted")
+
+    def may_repeat(self) -> bool:
+        """As `on_interrupted` says. False: it is skipped. Raises Interrupted, or Paused until somebody has said."""
+        assert self.parent is not None
+        said: str = self.policies.on_interrupted
+        if said == "ask":
+            from nbcheckpoint.engine.pause import ask
+
+            question = f"{self.spec.name} was running when its process died, and may have done its work. Run it again?"
+            said = ask(self.parent, f"{self.slot} again", question, choices=("rerun", "skip", "fail"))
+        if said == "fail":
+            raise Interrupted(self.run, self.spec.name)
+        if said == "skip":
+            reason = explain.simple("interrupted", "it was running when its process died, and is skipped")
+            self.parent.journal.skip(self.slot, self.address, self.spec.name, self.kind, reason)
+            return False
+        self.reason = explain.simple("interrupted", "it was running when its process died")
+        return True
+
+    # Intent, failure, completion
+
+    def begin(self) -> None:
+        """Say what is about to run."""
+        decides = self.policies.on_interrupted != "rerun"
+        if self.parent is None or self.speculative or (self.committer is not None and not decides):
+            return
+        recorded = self.parent.journal.recorded(self.slot)
+        cut = recorded is not None and recorded.status in ("running", "interrupted")
+        kept = {key: recorded.meta[key] for key in ("retried",) if key in recorded.meta} if cut and recorded else {}
+        meta = {**kept, "after": self.after}
+        try:
+            self.ticket = self.parent.journal.begin(
+                *(self.slot, self.address, self.spec.name),
+                kind=self.kind,
+                durable=decides,
+                attempt=recorded.attempt + 1 if cut and recorded else 1,
+                reason=self.reason,
+                meta=meta,
+            )
+        except StoreError as error:
+            if self.policies.on_save_error == "fail" or decides:
+                raise
+            self.warn(f"that it runs could not be written down: {error}")
+
+    def failed(self, error: BaseException, seconds: float) -> float | None:
+        """Write an error down. Returns how long to wait before trying again, or None to go on without a result."""
+        tried = self._tried if self.ticket is None else list(self.ticket.step.meta.get("retried", ()))
+        told = f"{type(error).__name__}: {error}"
+        stopped = not isinstance(error, Exception) or isinstance(error, STOPS)
+        if not stopped and len(tried) < self.spec.retries and is_worth_a_retry(error, self.spec.retry_on):
+            wait = seconds_until_next(len(tried) + 1, self.spec.backoff, error)
+            tried.append({"at": utc_now(), "error": told[:300], "wait": round(wait, 3)})
+            self._tried = tried
+            emit("step_retried", run=self.run, step=self.address, name=self.spec.name, error=told, wait=wait)
+            if self.ticket is not None and self.parent is not None:
+                attempt = self.ticket.step.attempt + 1
+                self.parent.journal.again(self.ticket, attempt=attempt, meta={"retried": tried})
+            return wait
+        status: StepStatus = "paused" if isinstance(error, Paused) else "interrupted" if stopped else "failed"
+        if self.ticket is not None and self.parent is not None and not isinstance(error, Fenced):
+            # Whoever resumes after a failure wants it tried as often as the first time.
+            meta: dict[str, Any] = {"retried": []} if status == "failed" else {}
+            try:
+                self.parent.journal.end(self.ticket, status, error=told[:2000], seconds=seconds, meta=meta)
+            except StoreError as problem:
+                self.warn(f"its failure could not be written down: {problem}")
+        if not stopped and self.policies.on_failure == "continue":
+            self.warn(f"it failed, and the flow goes on without its result: {told}")
+            return None
+        raise error
+
+    def finish(
+        self, value: Any, seconds: float, before: Mapping[str, Any], noticed: Sequence[StepWatch], here: Frame | None
+    ) -> Outcome:
+        """Save what the body returned, and write the completion."""
+        marks = dict(here.marks) if here is not None else {}
+        problem, saved = "", None
+        if self.is_due(bool(marks)):
+            try:
+                saved, problem = self.save(value, seconds, before, noticed, marks)
+            except Fenced:
+                raise
+            except Error as error:
+                if self.policies.on_save_error == "fail":
+                    self._close(None, seconds, marks, str(error), failed=True)
+                    raise
+                problem = str(error)
+        done = self._close(saved, seconds, marks, problem)
+        if problem:
+            self.warn(f"it is not saved: {problem}")
+        return Outcome(value, done, saved.id if saved else "")
+
+    def is_due(self, marked: bool) -> bool:
+        """Is it to be saved, as `every` and `granularity` say?"""
+        return self.parent is None or self.parent.journal.should_save(self.policies, marked)
+
+    def _close(
+        self, saved: Checkpoint | None, seconds: float, marks: Mapping[str, Any], problem: str, *, failed: bool = False
+    ) -> Step | None:
+        if self.committer is not None:
+            self.committer.add(self, saved, seconds, problem)
+            return None
+        if self.ticket is None or self.parent is None:
+            return None
+        meta = {**self.meta, **({"marks": dict(marks)} if marks else {}), **({"problem": problem} if problem else {})}
+        try:
+            return self.parent.journal.end(
+                self.ticket,
+                "failed" if failed else "completed",
+                seconds=seconds,
+                checkpoint=saved.id if saved is not None else "",
+                bytes=saved.bytes if saved is not None else 0,
+                error=problem if failed else "",
+                meta=meta,
+            )
+        except StoreError as error:
+            self.warn(f"its end could not be written down: {error}")
+            return None
+
+    def save(
+        self,
+        value: Any,
+        seconds: float,
+        before: Mapping[str, Any],
+        noticed: Sequence[StepWatch],
+        marks: Mapping[str, Any],
+    ) -> tuple[Checkpoint | None, str]:
+        """The checkpoint, or why there is none. Raises what the store raises."""
+        identity, reached = self.identity, self.reached
+        assert identity is not None
+        assert reached is not None
+        if identity.unidentified:
+            return None, "; ".join(identity.unidentified)
+        changed = changed_in_place(identity, reached)
+        if changed:
+            return None, f"{', '.join(changed)} was changed in place; return what is new instead"
+        drawn, moved = drawn_since(before, reached.mentions) if self.alone else ((), {})
+        watch = noticed[-1] if noticed else StepWatch()
+        watch.mention(text for text in identity.values.values() if type(text) is str)
+        seen = watch.seen()
+        draft = Checkpoint(
+            id="",
+            created="",
+            run=self.run,
+            step=self.address,
+            name=self.spec.name,
+            code=identity.code,
+            inputs_digest=identity.digest,
+            seconds=seconds,
+            source=source_of(self.spec.function),
+            inputs=identity.inputs,
+            random=drawn,
+            files=seen,
+            folder=os.getcwd() if any(not os.path.isabs(str(t)) for t in identity.values.values() if seen) else "",
+            environment={"python": sys.version.partition(" ")[0]},
+            meta=self._described(marks),
+        )
+        return self.committed(draft, {RESULT: value, **moved})
+
+    def committed(self, draft: Checkpoint, values: Mapping[str, Any]) -> tuple[Checkpoint | None, str]:
+        """Saved durably; or, where there is a committer, when that says so."""
+        saved = self.store.save(draft, values, defer=self.committer is not None).checkpoint
+        lost = [item for item in saved.not_saved if item.name == RESULT]
+        if lost:
+            what = NotSaveable("its result", lost[0].type, lost[0].why, path=lost[0].path)
+            if self.policies.on_save_error == "fail":
+                raise what
+            return None, str(what)
+        limit = policy.size(self.policies.warn_size)
+        if limit and saved.size > limit:
+            self.warn(f"its result takes {say_size(saved.size)}")
+        return saved, ""
+
+    def _described(self, marks: Mapping[str, Any]) -> dict[str, Any]:
+        """What the checkpoint says about where it came from, and what retention tells versions of a step by."""
+        assert self.identity is not None
+        workflow = self.parent.journal.run.workflow if self.parent is not None else "nbcheckpoint.step"
+        inputs = self.identity.digest[:16] if self.spec.scope == "store" else self.slot
+        meta: dict[str, Any] = {"workflow": workflow, "cell": f"{self.spec.name} {inputs}"}
+        if self.ticket is not None:
+            meta["attempt"] = self.ticket.step.attempt
+        return {**meta, "marks": dict(marks)} if marks else meta
+
+    def warn(self, text: str) -> None:
+        warnings.warn(f"step {self.spec.name}: {text}", stacklevel=6)
+
+
+class _Noting:
+    """Enters a watch and hands it to whoever asks later what was opened."""
+
+    def __init__(self, entered: Any, noticed: list[StepWatch]) -> None:
+        self._entered, self._noticed = entered, noticed
+
+    def __enter__(self) -> None:
+        self._noticed.append(self._entered.__enter__())
+
+    def __exit__(self, *exc: Any) -> None:
+        self._entered.__exit__(*exc)

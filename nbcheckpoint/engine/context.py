@@ -1,0 +1,162 @@
+"""Where the code that is running stands: in which run, in which step, with which store.
+
+A frame is a place steps can be called in: the body of a flow, or of a step. Steps are told apart within it by their
+name and how often that was called before: their *slot*. It does not depend on what else is called in between, so a
+step that is inserted or removed leaves the others where they were. The frame travels with the context of the
+thread or task (`contextvars`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from blake3 import blake3
+
+from nbcheckpoint.config import store_location
+from nbcheckpoint.store import Store, open_store
+
+if TYPE_CHECKING:
+    from nbcheckpoint.engine.journal import Journal
+
+_UNTOLD = (type(None), bool, type(...))
+
+
+@dataclass
+class Frame:
+    """The body of a flow or step: where steps are called."""
+
+    journal: Journal
+    slot: str = ""
+    """Of the step whose body it is; "" for the flow itself."""
+    address: str = ""
+    alone: bool = True
+    """Nothing else of this run is running beside it, so what changes in the process meanwhile is its doing."""
+    marks: dict[str, Any] = field(default_factory=dict)
+    attempt: int = 1
+    _counts: Counter[str] = field(default_factory=Counter)
+    _made: dict[int, tuple[str, Any]] = field(default_factory=dict)
+    _last: str = ""
+    _gate: str = ""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def next_slot(self, name: str) -> str:
+        """The place of the next call of that name: `clean#2`, or `train#1/clean#2` below a step."""
+        with self._lock:
+            self._counts[name] += 1
+            return f"{self.slot}/{name}#{self._counts[name]}".lstrip("/")
+
+    def led_to(self, arguments: Any) -> list[str]:
+        """The steps whose results are among these arguments; failing that, the one before."""
+        found = {self._made[id(item)][0] for item in _parts(arguments) if id(item) in self._made}
+        gate = {self._gate} if self._gate else set()
+        return sorted(found | gate) or ([self._last] if self._last else [])
+
+    def made(self, address: str, result: Any, *, gate: bool = False) -> None:
+        """A step of this frame is done. Its result is held, so that its id is nobody else's. What comes behind a
+        `gate` comes because of it."""
+        with self._lock:
+            self._last = address
+            if gate:
+                self._gate = address
+            for item in _parts([result]):
+                self._made[id(item)] = address, item
+
+
+def _parts(value: Any, depth: int = 2) -> Iterator[Any]:
+    """The objects in which a result could be recognised: small numbers and the like are everybody's."""
+    if isinstance(value, (list, tuple)) and len(value) <= 1000:
+        if type(value) is not tuple or value:
+            yield value
+        if depth:
+            for item in value:
+                yield from _parts(item, depth - 1)
+    elif isinstance(value, dict) and len(value) <= 1000:
+        yield value
+        if depth:
+            for item in value.values():
+                yield from _parts(item, depth - 1)
+    elif not isinstance(value, _UNTOLD) and not (isinstance(value, int) and -6 < value < 257) and value != "":
+        yield value
+
+
+_frame: ContextVar[Frame | None] = ContextVar("nbcheckpoint_frame", default=None)
+
+
+def frame() -> Frame | None:
+    """The frame the caller stands in; None outside of every flow and step."""
+    return _frame.get()
+
+
+@contextmanager
+def inside(entered: Frame | None) -> Iterator[None]:
+    token = _frame.set(entered)
+    try:
+        yield
+    finally:
+        _frame.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """What a step's body may want to know about itself."""
+
+    run: str
+    step: str
+    """Its address in the run."""
+    attempt: int
+    idempotency_key: str
+    """The same for every attempt at this step of this run, also after a crash, and for no other: give it to services
+    that accept one, and they act once however often they are asked."""
+
+
+def current() -> Current | None:
+    """The step that is running, or None.
+
+    >>> current() is None
+    True
+    """
+    here = _frame.get()
+    if here is None:
+        return None
+    key = blake3(f"{here.journal.run_id} {here.slot}".encode()).hexdigest()[:32]
+    return Current(here.journal.run_id, here.address, here.attempt, key)
+
+
+# The store of this process
+
+_chosen: list[Store] = []
+_own: list[Store] = []
+ambient: list[Callable[[], Frame]] = []
+"""How to get a frame where there is no flow: a notebook has a run of its own. Filled in by whoever has one."""
+
+
+def use(store: Store | None) -> None:
+    """Work with this store from here on; None: with the one that `open_store()` finds."""
+    _chosen[:] = [store] if store is not None else []
+
+
+def current_store() -> Store:
+    """The store in use, opened if need be."""
+    if _chosen:
+        return _chosen[0]
+    location = store_location()
+    for store in _own:
+        if store.url == location or store.url == f"file://{location}":
+            return store
+    _own.append(open_store(location))
+    return _own[-1]
+
+
+def _close() -> None:
+    while _own:
+        _own.pop().close()
+
+
+atexit.register(_close)

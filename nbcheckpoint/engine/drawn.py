@@ -1,0 +1,36 @@
+"""Random generators something drew from: their state before as inputs, their state after as values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nbcheckpoint.fingerprint import rng
+from nbcheckpoint.fingerprint.code import Names
+from nbcheckpoint.model import Input
+
+_SEEDING = re.compile(r"seed|set_?state|set_rng_state")
+"""In the names of everything that sets a random generator."""
+
+
+def drawn_since(before: Mapping[str, Any], mentions: Names) -> tuple[tuple[Input, ...], dict[str, Any]]:
+    """(generators with their state then, the same with their state now), of those that moved.
+
+    One that was seeded to the very state it had has not moved, and yet that state is what the step leaves: it is to
+    be used again only where the generator still has it.
+    """
+    drawn, moved = [], {}
+    may_seed = any(_SEEDING.search(name) for name in mentions.reads | mentions.attributes)
+    for name, state in rng.states().items():
+        earlier = before.get(name)
+        still = earlier is not None and rng.same(earlier, state)
+        if still and not may_seed:
+            continue
+        pristine = earlier is None or rng.is_pristine(name, earlier)
+        if still and pristine:
+            continue  # nobody seeded it: no seed leads there
+        digest = rng.digest(earlier) if earlier is not None else ""
+        drawn.append(Input(name=name, digest=digest, type=rng.PRISTINE if pristine else "seeded"))
+        moved[name] = state
+    return tuple(drawn), moved

@@ -1,0 +1,420 @@
+"""`step.map`: one step for many items, each saved as it finishes.
+
+Items are told apart by what they are, not by where they stand: reordering, adding and removing some leaves the others
+done. What they have in common (the code, what it reads) is identified once; what is saved already is found by one look
+at the store. Quick items are committed together, several times a second; slow ones at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections.abc import Collection, Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from nbcheckpoint.engine import executors
+from nbcheckpoint.engine.arguments import arguments_of, identify, reach_of
+from nbcheckpoint.engine.calling import STOPS, Call, Outcome
+from nbcheckpoint.engine.context import Frame, current_store, frame, inside
+from nbcheckpoint.engine.effects import drive, drive_async
+from nbcheckpoint.engine.identity import obstacle
+from nbcheckpoint.engine.journal import Journal, Ticket, moments_ago
+from nbcheckpoint.engine.progress import Progress
+from nbcheckpoint.engine.submitting import received
+from nbcheckpoint.engine.worker import packed, work
+from nbcheckpoint.errors import Error, MapFailed, StoreError, UsageError
+from nbcheckpoint.model import Checkpoint, Step, StepStatus, utc_now
+from nbcheckpoint.store import Store
+from nbcheckpoint.store.forking import RESULT
+
+if TYPE_CHECKING:
+    from nbcheckpoint.engine.step import Spec
+
+_TOGETHER, _TOGETHER_SECONDS, _SLOW_SECONDS = 512, 0.25, 0.1
+_SCAN = 32
+"""From so many items on, everything the step has ever saved is read at once instead of looked up one by one."""
+
+
+def map_items(
+    spec: Spec,
+    items: Iterable[Any],
+    *,
+    executor: Executor | None = None,
+    concurrency: int | None = None,
+    min_success: int | float | None = None,
+    on_item_failure: str = "finish",
+    progress: bool = True,
+    **shared: Any,
+) -> Any:
+    """`[function(item, **shared) for item in items]`, each saved as it finishes.
+
+    `executor`: where to run them; `concurrency`: how many at once (threads, if there is no executor; by default one
+    after the other). `on_item_failure`: `"finish"` lets the others go on, `"stop"` begins no more. Then `MapFailed` is
+    raised, unless at least `min_success` (a number, or a share like 0.9) succeeded: the result of a failed one is
+    None. Of an async step it is to be awaited.
+    """
+    if on_item_failure not in ("finish", "stop"):
+        raise UsageError(f"on_item_failure is {on_item_failure!r}", hint="finish or stop")
+    if concurrency is not None and concurrency < 1:
+        raise UsageError(f"concurrency is {concurrency}", hint="give a number from 1 on")
+    work = Map(spec, list(items), shared, min_success, stop=on_item_failure == "stop", quiet=not progress)
+    if spec.is_async:
+        return work.run_async(concurrency or 8)
+    return work.run(executor, concurrency)
+
+
+class Committer:
+    """Commits what items have left: quick ones together, a slow one at once."""
+
+    def __init__(self, store: Store, journal: Journal | None, known: dict[str, Step], *, at_the_end: bool) -> None:
+        self._store, self._journal, self._known, self._at_the_end = store, journal, known, at_the_end
+        self._waiting: list[tuple[Step, Ticket | None]] = []
+        self._lock = threading.RLock()
+        self._last = time.monotonic()
+        self.problems: list[str] = []
+
+    def add(self, call: Call, saved: Checkpoint | None, seconds: float, problem: str) -> None:
+        """An item is done; its checkpoint is staged."""
+        meta: dict[str, Any] = {"problem": problem} if problem else {}
+        status: StepStatus = "completed"
+        step = self._step(call, status, seconds=seconds, checkpoint=saved.id if saved else "", meta=meta)
+        if saved is not None:
+            step = replace(step, bytes=saved.bytes)
+        with self._lock:
+            self._waiting.append((step, call.ticket))
+            waited = time.monotonic() - self._last
+            full = len(self._waiting) >= _TOGETHER or waited >= _TOGETHER_SECONDS or seconds >= _SLOW_SECONDS
+            if full and not self._at_the_end:
+                self.commit()
+
+    def failed(self, call: Call, error: BaseException) -> None:
+        self._write(self._step(call, "failed", error=f"{type(error).__name__}: {error}"[:2000]), call.ticket)
+
+    def restored(self, address: str, name: str, checkpoint: Checkpoint) -> None:
+        """Written only where the record says something else."""
+        if self._journal is None:
+            return
+        before = self._known.get(address)
+        if before is None or before.checkpoint != checkpoint.id or before.status not in ("completed", "restored"):
+            step = Step(run=self._journal.run_id, address=address, name=name, kind="item", status="restored")
+            self._write(replace(step, seconds=checkpoint.seconds, checkpoint=checkpoint.id))
+
+    def _step(self, call: Call, status: StepStatus, **fields: Any) -> Step:
+        return Step(
+            run=call.run,
+            address=call.address,
+            name=call.spec.name,
+            kind="item",
+            status=status,
+            started=utc_now(),
+            **fields,
+        )
+
+    def commit(self) -> None:
+        """Durably: first what they left, then that they are done. What cannot be saved is told once."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            self._last = time.monotonic()
+            try:
+                self._store.flush()
+            except StoreError as error:
+                self.problems.append(str(error))
+                return
+            for step, ticket in waiting:
+                self._write(step, ticket)
+
+    def _write(self, step: Step, ticket: Ticket | None = None) -> None:
+        if self._journal is None:
+            return
+        try:
+            self._store.put_step(step, expect=ticket.version if ticket is not None else None)
+        except StoreError as error:
+            self.problems.append(str(error))
+
+
+class Map:
+    """One map, from identifying its items to collecting their results."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        items: list[Any],
+        shared: dict[str, Any],
+        min_success: int | float | None,
+        *,
+        stop: bool,
+        quiet: bool,
+    ) -> None:
+        self.spec, self.items, self.shared, self.stop = spec, items, shared, stop
+        self.needed = _needed(min_success, len(items))
+        self.quiet = quiet
+        self.results: list[Any] = [None] * len(items)
+        self.failures: dict[int, BaseException] = {}
+        self.parent = frame()
+        self.store = self.parent.journal.store if self.parent is not None else current_store()
+        self.here: Frame | None = None
+        self.ticket: Ticket | None = None
+        self.restored = 0
+        self._lock = threading.Lock()
+        self._noted = time.monotonic()
+
+    # Beginning and end
+
+    def begin(self) -> Collection[int]:
+        """Find what is there already; returns the positions of what is not."""
+        known: dict[str, Step] = {}
+        journal = self.parent.journal if self.parent is not None else None
+        if self.parent is not None and journal is not None:
+            slot = self.parent.next_slot(f"{self.spec.name}[]")
+            address = journal.address(slot, self.parent.address)
+            journal.recorded(slot)
+            known = journal.steps_below(address)
+            after = self.parent.led_to([self.items, *self.shared.values()])
+            self.ticket = journal.begin(
+                *(slot, address, self.spec.name),
+                kind="map",
+                durable=False,
+                meta={"total": len(self.items), "after": after},
+            )
+            self.here = Frame(journal, slot, address, alone=False)
+        at_the_end = journal is not None and self._granularity() == "group"
+        self.committer = Committer(self.store, journal, known, at_the_end=at_the_end)
+        salt = f"{journal.run_id} {self.here.slot}" if self.spec.scope == "run" and journal and self.here else ""
+        self.reached = reach_of(self.spec.function, salt=salt, files=self.spec.files, private=self.store.private_digest)
+        left = self._look_up()
+        self.progress = Progress(self.spec.name, len(self.items), self.restored, quiet=self.quiet)
+        return left
+
+    def _granularity(self) -> str:
+        from nbcheckpoint.engine import policy
+
+        inherited = self.parent.journal.settings if self.parent is not None else {}
+        return policy.resolve(self.spec.settings, inherited).granularity
+
+    def _look_up(self) -> list[int]:
+        calls = [self._call(at) for at in range(len(self.items))]
+        found = self._saved(call.identity.digest for call in calls if call.identity is not None)
+        left = []
+        for at, call in enumerate(calls):
+            assert call.identity is not None
+            checkpoint = found.get(call.identity.digest) if not call.identity.unidentified else None
+            if checkpoint is None or not self._restore(at, call, checkpoint):
+                left.append(at)
+        self.calls = calls
+        return left
+
+    def _saved(self, digests: Iterable[str]) -> dict[str, Checkpoint]:
+        """Inputs -> what they have left, of all that may be used."""
+        wanted = set(digests)
+        if len(wanted) < _SCAN:
+            candidates = [found for digest in wanted for found in self.store.find(self.reached.key, digest)]
+        else:
+            candidates = self.store.find(self.reached.key, limit=None)
+        expired = moments_ago(self.spec.expire) if self.spec.expire is not None else ""
+        since = self.parent.journal.since if self.parent is not None else ""
+        usable: dict[str, Checkpoint] = {}
+        for found in candidates:
+            own = self.parent is not None and found.run == self.parent.journal.run_id
+            fits = found.inputs_digest in wanted and found.inputs_digest not in usable
+            if fits and (own or found.created >= since) and obstacle(found, expired) is None:
+                usable[found.inputs_digest] = found
+        return usable
+
+    def _restore(self, at: int, call: Call, checkpoint: Checkpoint) -> bool:
+        try:
+            self.results[at] = self.store.restore(checkpoint.id, [RESULT])[RESULT]
+        except Error:
+            return False  # computed anew, like one that was never saved
+        self.committer.restored(call.address, self.spec.name, checkpoint)
+        self.restored += 1
+        return True
+
+    def _call(self, at: int) -> Call:
+        """The call for one item."""
+        with inside(self.here):
+            address = f"{self.here.address}.{at:06d}" if self.here is not None else f"item {at}"
+            call = Call(
+                self.spec, [self.items[at]], self.shared, kind="item", alone=False, reached=self.reached, at=address
+            )
+        call.committer = self.committer
+        arguments = arguments_of(self.spec.function, call.args, call.kwargs)
+        call.identity = identify(self.reached, arguments, self.spec.ignore)
+        if self.here is not None:
+            call.slot = f"{self.here.slot}/{call.identity.digest[:16]}"
+        return call
+
+    def end(self) -> list[Any]:
+        self.committer.commit()
+        self.progress.close()
+        done = len(self.items) - len(self.failures)
+        failed = done < self.needed
+        if self.ticket is not None and self.parent is not None:
+            self.parent.journal.end(
+                self.ticket,
+                "failed" if failed else "completed",
+                meta=self._counts(),
+                error=f"{len(self.failures)} of {len(self.items)} failed" if failed else "",
+            )
+            self.parent.made(self.ticket.step.address, self.results)
+        if failed:
+            error = MapFailed(self.spec.name, dict(sorted(self.failures.items())), len(self.items))
+            raise error from next(iter(error.failures.values()))
+        return self.results
+
+    def stopped(self) -> None:
+        """Something that is no item's failure ended it: what is done is kept."""
+        self.committer.commit()
+        self.progress.close()
+        if self.ticket is not None and self.parent is not None:
+            self.parent.journal.end(self.ticket, "interrupted", meta=self._counts())
+
+    def _counts(self) -> dict[str, Any]:
+        left = self.progress.left
+        return {
+            "done": self.progress.done,
+            "total": len(self.items),
+            "failed": len(self.failures),
+            "restored": self.restored,
+            "left": round(left, 1) if left is not None else None,
+        }
+
+    # One item
+
+    def ended(self, at: int, error: BaseException | None, outcome: Any = None) -> None:
+        with self._lock:
+            if error is not None:
+                self.failures[at] = error
+                self.committer.failed(self.calls[at], error)
+            else:
+                self.results[at] = outcome.value
+            self.progress.step(failed=error is not None)
+            if self.ticket is not None and self.parent is not None and time.monotonic() - self._noted > 1:
+                self._noted = time.monotonic()
+                self.parent.journal.again(self.ticket, meta=self._counts())
+                self.parent.journal.note()
+
+    def _may_go_on(self) -> bool:
+        return not (self.stop and self.failures)
+
+    def _item(self, at: int) -> None:
+        call = self.calls[at]
+        try:
+            call.begin()
+            outcome = drive(call.attempts())
+        except STOPS:
+            raise
+        except Exception as error:
+            self.ended(at, error)
+        else:
+            self.ended(at, None, outcome)
+
+    # Ways to run them
+
+    def run(self, executor: Executor | None, concurrency: int | None) -> list[Any]:
+        if executor is not None:
+            executors.check(executor, self.store)
+        left = self.begin()
+        try:
+            if executor is None and (concurrency or 1) == 1:
+                for at in left:
+                    if self._may_go_on():
+                        self._item(at)
+            elif executor is None:
+                with ThreadPoolExecutor(concurrency, thread_name_prefix="nbcheckpoint-map") as pool:
+                    self._spread(left, pool, concurrency or 1)
+            else:
+                self._spread(left, executor, concurrency or 2 * executors.capacity(executor))
+        except BaseException:
+            self.stopped()
+            raise
+        return self.end()
+
+    def _spread(self, left: Collection[int], executor: Executor, most: int) -> None:
+        """At most so many at once; the next as soon as one is over."""
+        start = self._elsewhere if executors.is_elsewhere(executor) else self._beside
+        running: set[Future[Any]] = set()
+        try:
+            for at in left:
+                while len(running) >= most:
+                    running = _first(running)
+                if not self._may_go_on():
+                    break
+                running.add(start(at, executor))
+        finally:
+            wait_for(running)  # what has begun is saved, whatever ended the others
+        for future in running:
+            future.result()
+
+    def _beside(self, at: int, executor: Executor) -> Future[Any]:
+        return executor.submit(contextvars.copy_context().run, self._item, at)
+
+    def _elsewhere(self, at: int, executor: Executor) -> Future[Any]:
+        """In another process, which saves it and says so itself."""
+        call = self.calls[at]
+        if self.parent is None:
+            raise UsageError("outside of a flow items cannot run in another process", hint="use threads, or a flow")
+        call.committer = None
+        with inside(self.here):
+            call.begin()
+        over: Future[Any] = Future()
+
+        def came_back(done: Future[Any]) -> None:
+            try:
+                found: Outcome = received(call, done.result())
+            except Exception as error:
+                self.ended(at, error)
+            else:
+                self.ended(at, None, found)
+            over.set_result(None)
+
+        executor.submit(work, packed(call)).add_done_callback(came_back)
+        return over
+
+    async def run_async(self, concurrency: int) -> list[Any]:
+        left = await asyncio.to_thread(self.begin)
+        gate = asyncio.Semaphore(concurrency)
+
+        async def one(at: int) -> None:
+            async with gate:
+                if not self._may_go_on():
+                    return
+                try:
+                    await asyncio.to_thread(self.calls[at].begin)
+                    outcome = await drive_async(self.calls[at].attempts())
+                except STOPS:
+                    raise
+                except Exception as error:
+                    await asyncio.to_thread(self.ended, at, error)
+                else:
+                    await asyncio.to_thread(self.ended, at, None, outcome)
+
+        try:
+            await asyncio.gather(*(one(at) for at in left))
+        except BaseException:
+            await asyncio.to_thread(self.stopped)
+            raise
+        return await asyncio.to_thread(self.end)
+
+
+def _first(running: set[Future[Any]]) -> set[Future[Any]]:
+    """Those still running once one of them is over. Raises what that one raised."""
+    done, rest = wait_for(running, return_when="FIRST_COMPLETED")
+    for future in done:
+        future.result()
+    return rest
+
+
+def _needed(min_success: int | float | None, total: int) -> int:
+    if min_success is None:
+        return total
+    if isinstance(min_success, float) and 0 <= min_success <= 1:
+        return -int(-total * min_success // 1)
+    if isinstance(min_success, int) and min_success >= 0:
+        return min(min_success, total)
+    raise UsageError(f"min_success is {min_success!r}", hint="give a number of items, or a share from 0.0 to 1.0")
