@@ -135,6 +135,8 @@ class StoreTooNew(StoreError):
 class Conflict(Error):
     """A compare-and-swap found something else than it expected."""
 
+    hint = "look at it as it is now, and try again"
+
     def __init__(self, key: str) -> None:
         super().__init__(f"{key} was changed by someone else in the meantime")
         self.key = key

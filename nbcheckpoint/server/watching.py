@@ -64,16 +64,15 @@ class Watcher:
         self._glance: object = None
         self._looked = 0.0
         self._news = asyncio.Event()
-        self._looking = asyncio.Lock()
+        self._looking, self._beginning = asyncio.Lock(), asyncio.Lock()
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
 
     async def wait(self, since: str, seconds: float, gone: Awaitable[None]) -> str:
         self.waiting += 1
         try:
-            await self._look_now(time.monotonic())
+            await self._begin()
             if since == self._mark.token and seconds:
-                self._task = self._task or asyncio.ensure_future(self._watch())
                 await self._told(since, seconds, asyncio.ensure_future(gone))
                 await self._look_now(time.monotonic())
             return self._mark.token
@@ -81,6 +80,16 @@ class Watcher:
             self.waiting -= 1
             if not self.waiting:
                 self.stop()
+
+    async def _begin(self) -> None:
+        """Look at the store, unless it is being watched and nothing has happened to it."""
+        async with self._beginning:
+            if self._task is None:
+                await self._look_now(time.monotonic())
+                self._task = asyncio.ensure_future(self._watch())
+                return
+        if await asyncio.to_thread(self._may_be_different):
+            await self._look_now(time.monotonic())
 
     async def _told(self, since: str, seconds: float, gone: asyncio.Future[None]) -> None:
         until = time.monotonic() + seconds

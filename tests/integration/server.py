@@ -138,3 +138,13 @@ def _serve(root: Path) -> Iterator[Server]:
     loop.call_soon_threadsafe(loop.stop)
     thread.join(30)
     assert not thread.is_alive()
+
+
+@contextmanager
+def at(running: Server, root: Path) -> Iterator[Server]:
+    """The same server as if `root` were its root folder; afterwards it is as it was before."""
+    settings = running.app.web_app.settings
+    before = dict(settings)
+    settings["nbcheckpoint_stores"] = Stores(root=root)
+    yield Server(running.app, root)
+    settings.update(before)

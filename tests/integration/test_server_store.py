@@ -10,7 +10,7 @@ import pytest
 
 from nbcheckpoint.model import Checkpoint, Step
 from nbcheckpoint.store import Store, open_store
-from tests.integration.server import Server, serving
+from tests.integration.server import Server, at, serving
 
 
 class Bomb:
@@ -23,12 +23,17 @@ class Bomb:
         return Path.touch, (self.trace,)
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("root"), home=tmp_path_factory.mktemp("home")) as server:
+        yield server
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    for name in ("root", "home"):
-        (tmp_path / name).mkdir()
-    with serving(tmp_path / "root", home=tmp_path / "home") as running:
-        yield running
+def server(running: Server, tmp_path: Path) -> Iterator[Server]:
+    (tmp_path / "root").mkdir()
+    with at(running, tmp_path / "root") as server:
+        yield server
 
 
 @pytest.fixture
