@@ -16,7 +16,7 @@ from functools import cache
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.model import Checkpoint, Event, Record, Run, RunStatus, Step
@@ -55,12 +55,18 @@ class Asked(msgspec.Struct, kw_only=True, frozen=True):
 
 class RunsAsked(Asked, kw_only=True, frozen=True):
     limit: Limit = 50
-    before: Id | None = None
+    before: Id | UnsetType = UNSET
     """The `next` of the page before."""
-    status: Annotated[RunStatus | None, Meta(description=f"one of: {', '.join(get_args(RunStatus))}")] = None
-    workflow: Words | None = None
-    text: Words | None = None
-    tag: Words | None = None
+    status: Annotated[RunStatus, Meta(description=f"one of: {', '.join(get_args(RunStatus))}")] | UnsetType = UNSET
+    workflow: Words | UnsetType = UNSET
+    text: Words | UnsetType = UNSET
+    tag: Words | UnsetType = UNSET
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """What of it was said. Not None for the rest: as text, that is the word `null`."""
+        said = {name: getattr(self, name) for name in ("before", "status", "workflow", "text", "tag")}
+        return {name: word for name, word in said.items() if word is not UNSET}
 
 
 class StepsAsked(Asked, kw_only=True, frozen=True):

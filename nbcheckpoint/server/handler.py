@@ -180,7 +180,6 @@ class Handler(APIHandler):
     async def answer(self, ids: Sequence[str]) -> None:
         route = self.routes.get(self.request.method or "")
         if route is None:
-            self.set_header("Allow", ", ".join(sorted(self.routes)))
             raise web.HTTPError(405 if self.routes else 404)
         if self.too_much:
             raise web.HTTPError(413, f"that is more than the {self.most:,} bytes that may be sent")
@@ -197,10 +196,10 @@ class Handler(APIHandler):
         if self.upload is not None:
             await self._spool()
             await asyncio.to_thread(self.upload.seek, 0)
-        given = {name: self.get_query_argument(name, "", strip=False) for name in route.query.__struct_fields__}
+        given = {name: self.get_query_arguments(name, strip=False)[-1:] for name in route.query.__struct_fields__}
         return Question(
             ids={name: parse(IdGiven, {"id": id}, strict=True).id for name, id in zip(route.ids, ids, strict=True)},
-            query=parse(route.query, {name: text for name, text in given.items() if text}, strict=False),
+            query=parse(route.query, {name: texts[0] for name, texts in given.items() if texts}, strict=False),
             body=parse_body(route.body, bytes(self.received)) if isinstance(route.body, type) else None,
             upload=self.upload,
             stores=self.stores,
@@ -256,6 +255,8 @@ class Handler(APIHandler):
         """What nobody foresaw, in the shape of all refusals. The traceback stays in the server's log."""
         error = kwargs.get("exc_info", (None, None))[1]
         message = error.log_message if isinstance(error, web.HTTPError) else None
+        if status_code == 405:
+            self.set_header("Allow", ", ".join(sorted(self.routes)))
         hint = "the server's log says more" if status_code >= 500 else HINTS.get(status_code, "")
         self.finish(msgspec.json.encode({"message": message or self._reason, "hint": hint}))
 

@@ -72,20 +72,11 @@ def _id(name: str) -> dict[str, Any]:
 
 
 def _query(route: Route) -> list[dict[str, Any]]:
-    schemas = field_schemas(route.query)
+    needed = {field.name for field in msgspec.structs.fields(route.query) if field.required}
     return [
-        {"name": field.name, "in": "query", "required": field.required, "schema": _without_null(schemas[field.name])}
-        for field in msgspec.structs.fields(route.query)
+        {"name": name, "in": "query", "required": name in needed, "schema": schema}
+        for name, schema in field_schemas(route.query).items()
     ]
-
-
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query cannot say null: leaving it out says so."""
-    found = {key: value for key, value in schema.items() if key != "default" or value is not None}
-    choices = [choice for choice in found.pop("anyOf", ()) if choice != {"type": "null"}]
-    if "enum" in found:
-        found["enum"] = [word for word in found["enum"] if word is not None]
-    return {**found, **choices[0]} if len(choices) == 1 else {**found, "anyOf": choices} if choices else found
 
 
 def _content(route: Route) -> dict[str, Any]:

@@ -36,8 +36,7 @@ async def list_runs(question: Question, store: AsyncStore | None) -> Record:
     if store is None:
         return asking.RunPage()
     # One more than asked for tells whether there is a next page.
-    wanted = {"workflow": asked.workflow, "status": asked.status, "text": asked.text, "tag": asked.tag}
-    runs = await store.runs(**wanted, limit=asked.limit + 1, before=asked.before)
+    runs = await store.runs(**asked.wanted, limit=asked.limit + 1)
     going = await store.going([run.id for run in runs[: asked.limit] if run.status == "running"])
     return asking.RunPage(
         runs=tuple(asking.RunListed(**asdict(run), progress=going.get(run.id)) for run in runs[: asked.limit]),

@@ -176,7 +176,15 @@ def test_the_surroundings_of_a_run_and_what_is_different(server: Server, store: 
 def test_runs_are_found_by_text_and_tag(server: Server, store: Store) -> None:
     add_run(store, "analysis/Größe.ipynb", note="With Old prices", tags=("nightly",))
     other = add_run(store, "etl.ipynb")
-    for text, expected in (("old PRICES", 1), ("GRÖSSE", 0), ("größe", 1), ("GRÖßE", 1), (other.id[4:], 1), ("%", 0)):
+    for text, expected in (
+        ("old PRICES", 1),
+        ("GRÖSSE", 0),
+        ("größe", 1),
+        ("GRÖßE", 1),
+        (other.id[4:], 1),
+        ("%", 0),
+        ("null", 0),
+    ):
         assert len(told(server, "runs", text=text)["runs"]) == expected, text
     assert [run["tags"] for run in told(server, "runs", tag="nightly")["runs"]] == [["nightly"]]
     assert told(server, "runs", tag="night")["runs"] == []
