@@ -102,4 +102,4 @@ def demo(as_json: bool) -> None:
 
 
 # Each module adds its commands to `main` when it is imported.
-from nbcheckpoint.cli import manage, transfer, upkeep  # noqa: E402, F401  # they need nothing from here
+from nbcheckpoint.cli import headless, manage, transfer, upkeep  # noqa: E402, F401  # they need nothing from here

@@ -41,9 +41,18 @@ class Cell:
     """Work in statements whose checkpoints are not committed yet."""
     note: str = ""
     on_save_error: OnSaveError = "warn"
+    asked: bool = False
+    """Has somebody asked it to stop where nothing is lost?"""
     not_saved: bool = False
     """Has something that should have been saved not been?"""
     started: float = field(default_factory=time.perf_counter)
+
+    def ask_to_stop(self) -> bool:
+        """Stop behind this statement, or between two iterations of its loop. False: that was asked before."""
+        first, self.asked = not self.asked, True
+        if first and self.running is not None and self.running.loops is not None:
+            self.running.loops.ring()
+        return first
 
     @property
     def id(self) -> str:
@@ -55,8 +64,11 @@ class Cell:
         return getattr(self.info, "raw_cell", "") or ""
 
 
-def note_interrupts(running: Running) -> Callable[[], None]:
-    """Know of a pressed stop button also where the user's code swallows it. Returns what undoes this."""
+def note_interrupts(running: Running, ask: Callable[[], bool] | None = None) -> Callable[[], None]:
+    """Know of a pressed stop button also where the user's code swallows it. Returns what undoes this.
+
+    Where `ask` says true, the code goes on: it will be stopped at a better moment.
+    """
     if threading.current_thread() is not threading.main_thread():
         return lambda: None
     before = signal.getsignal(signal.SIGINT)
@@ -65,6 +77,8 @@ def note_interrupts(running: Running) -> Callable[[], None]:
 
     def noted(number: int, frame: Any) -> Any:
         __tracebackhide__ = True
+        if ask is not None and ask():
+            return None
         running.interrupted = True
         return before(number, frame)
 

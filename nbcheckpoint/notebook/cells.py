@@ -92,6 +92,10 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         self.pace = Pace()
         self.automatic = False
         """Are cells saved that say nothing about it?"""
+        self.since = ""
+        """What was saved before that is not used."""
+        self.gentle = False
+        """Does a first interrupt only ask to stop where nothing is lost?"""
         self._cells: list[Cell] = []
         self._slow: dict[str, float] = {}
         """Key -> seconds of statements that turned out to be slow when nobody had looked at their inputs."""
@@ -158,6 +162,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         """Is this statement to be run? Its values are bound if not."""
         self.settle()
         cell = self._cell
+        if cell.asked:
+            raise KeyboardInterrupt
         cell.entered = number
         if cell.note:
             return True
@@ -360,9 +366,9 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
     def _look_up(self, identity: Identity, chosen: argparse.Namespace) -> Match:
         if chosen.force:
             return Match(None, explain.simple("forced", "--force"))
-        expired = ""
+        expired = self.since
         if chosen.expire:
-            expired = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - chosen.expire))
+            expired = max(expired, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - chosen.expire)))
         found = match(self.session.store, identity, expired_before=expired)
         checkpoint = found.checkpoint or found.progress
         for condition in checkpoint.conditions if checkpoint is not None else ():
@@ -439,7 +445,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             recorder=Recorder(self.shell),
         )
         files.start(watch)
-        cell.running.undo = note_interrupts(cell.running)
+        cell.running.undo = note_interrupts(cell.running, cell.ask_to_stop if self.gentle else None)
 
     def _stop_watching(self, cell: Cell) -> None:
         running, cell.running = cell.running, None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nbcheckpoint.errors import MissingExtra
-from nbcheckpoint.notebook.runner import Headless, KernelDied, line_of
+from nbcheckpoint.notebook.runner import Headless, KernelDied, Listener
 from nbcheckpoint.units import say_duration
 
 CELLS = (
@@ -69,39 +69,38 @@ def run_demo(*, quiet: bool = False) -> dict[str, Any]:
         with show.part("2. the same notebook again, in a new kernel") as part:
             second = notebook()
             started = time.perf_counter()
-            Headless(second, killed / "demo.ipynb", on_start=part.starts, on_done=part.done).run()
-            took = time.perf_counter() - started
+            Headless(second, killed / "demo.ipynb", listener=part.listener).run()
+            took, lines = time.perf_counter() - started, part.lines
         with show.part("3. for comparison: a run nobody killed") as part:
             third = notebook()
-            Headless(third, straight / "demo.ipynb", on_start=part.starts, on_done=part.done).run()
-    outcome = _outcome(second, third, took)
+            Headless(third, straight / "demo.ipynb", listener=part.listener).run()
+    outcome = _outcome(second, third, lines, took)
     show.tell(outcome)
     return outcome
 
 
-def _run_and_kill(notebook: Any, path: Path, part: Any) -> None:
+def _run_and_kill(notebook: Any, path: Path, part: _Part) -> None:
     """Kill the kernel once the fourth cell has been running for two seconds: in the middle of its loop."""
 
-    def starts(index: int, running: Headless) -> None:
-        part.starts(index, running)
+    def starts(index: int) -> None:
+        part.starts(index)
         if index == KILLED_IN:
             timer = threading.Timer(2.0, running.kill)
             timer.daemon = True
             timer.start()
 
+    running = Headless(notebook, path, listener=Listener(starts=starts, ends=part.ends))
     try:
-        Headless(notebook, path, on_start=starts, on_done=part.done).run()
+        running.run()
     except KernelDied as death:
         part.died(death.cell)
 
 
-def _outcome(second: Any, straight: Any, took: float) -> dict[str, Any]:
-    steps = []
-    for index, cell in enumerate(second.cells):
-        said = line_of(cell)
-        if said:
-            name = CELLS[index].splitlines()[0].split()[1]
-            steps.append({"cell": name, "status": said["status"], "line": said["text"]})
+def _outcome(second: Any, straight: Any, lines: dict[int, dict[str, Any]], took: float) -> dict[str, Any]:
+    steps = [
+        {"cell": CELLS[at].splitlines()[0].split()[1], "status": said["status"], "line": said["text"]}
+        for at, said in lines.items()
+    ]
     return {
         "steps": steps,
         "restored": [step["cell"] for step in steps if step["status"] == "restored"],
@@ -160,6 +159,9 @@ class _Part:
             disable=console.quiet or not console.is_terminal,
         )
         self._title = title
+        self.lines: dict[int, dict[str, Any]] = {}
+        """What was said about each cell."""
+        self.listener = Listener(starts=self.starts, told=self.lines.__setitem__, ends=self.ends)
         self._task = self._progress.add_task(title, total=len(CELLS), now="")
 
     def __enter__(self) -> _Part:
@@ -172,11 +174,11 @@ class _Part:
         self._progress.update(self._task, now="")
         self._progress.stop()
 
-    def starts(self, index: int, running: Headless) -> None:
+    def starts(self, index: int) -> None:
         self._progress.update(self._task, now=CELLS[index].splitlines()[0])
 
-    def done(self, index: int, running: Headless) -> None:
+    def ends(self, index: int, seconds: float) -> None:
         self._progress.update(self._task, completed=index + 1)
 
-    def died(self, cell: int) -> None:
-        self._console.print(f"   [red]kernel killed with -9[/] in cell {cell + 1} ({CELLS[cell].splitlines()[0]})")
+    def died(self, number: int) -> None:
+        self._console.print(f"   [red]kernel killed with -9[/] in cell {number} ({CELLS[number - 1].splitlines()[0]})")

@@ -1,16 +1,17 @@
-"""The notebook as a file: its code cells, and what they would be if they were run. Nothing is executed."""
+"""The notebook as a file: read to be run, and what its code cells would be if they were. Nothing is executed."""
 
 from __future__ import annotations
 
 import argparse
 import ast
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nbcheckpoint.errors import Error, UsageError
+from nbcheckpoint.errors import Error, MissingExtra, NotFound, UsageError
 from nbcheckpoint.model import Step
 from nbcheckpoint.notebook import options, weave
 from nbcheckpoint.notebook.cell import title
@@ -54,6 +55,66 @@ class CodeCell:
         body = self.tree.body if self.tree is not None else []
         plain = [node for node in body if _words_of(node) is None and weave.magic_of(node) != "load_ext"]
         return any(self.chosen is None or weave.is_definition(node) for node in plain)
+
+
+def load(path: Path) -> Any:
+    """A notebook ready to be run: valid, without outputs, each cell with an id that is the same next time.
+
+    A file of another kind is read by jupytext. Raises NotFound, UsageError, MissingExtra.
+    """
+    if not path.exists():
+        raise NotFound(f"there is no notebook {path}", hint="is the path right?")
+    try:
+        notebook = _read_notebook(path) if path.suffix == ".ipynb" else _read_script(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="it takes a notebook's file") from error
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return notebook
+
+
+def _read_notebook(path: Path) -> Any:
+    try:
+        import nbformat
+    except ImportError as error:
+        raise MissingExtra("nbformat", "run") from error
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        raw = json.loads(text)
+        _give_ids(raw)  # before nbformat does so: its own are random
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            read: Any = nbformat.reads
+            notebook = read(json.dumps(raw), as_version=4)
+        if raw["nbformat"] < 4:
+            _give_ids(notebook, anew=True)
+        nbformat.validate(notebook)
+    except Exception as error:  # whatever a file of that name may hold
+        why = str(error).strip().partition("\n")[0]
+        raise UsageError(f"{path} is not a valid notebook: {why}", hint="does Jupyter open it?") from error
+    return notebook
+
+
+def _read_script(path: Path) -> Any:
+    try:
+        import jupytext
+    except ImportError as error:
+        raise MissingExtra("jupytext", "scripts") from error
+    try:
+        notebook: Any = jupytext.read(path)
+    except (ValueError, UnicodeError, jupytext.formats.JupytextFormatError) as error:
+        hint = "it takes a .ipynb, or a .py with # %% between its cells"
+        raise UsageError(f"{path} cannot be read as a notebook: {error}", hint=hint) from error
+    _give_ids(notebook, anew=True)
+    return notebook
+
+
+def _give_ids(notebook: Any, *, anew: bool = False) -> None:
+    if (notebook["nbformat"], notebook["nbformat_minor"]) >= (4, 5):
+        for at, cell in enumerate(notebook["cells"]):
+            if anew or not cell.get("id"):
+                cell["id"] = f"cell-{at}"
 
 
 def read_cells(path: Path, transform: Transform, *, auto: bool = False) -> list[CodeCell] | None:

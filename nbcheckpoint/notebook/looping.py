@@ -134,7 +134,7 @@ class LoopHooks:
             loop.arm(0.0)  # it counts from where it is
 
     def _boundary(self, loops_: Loops, loop: Loop) -> None:
-        """Between two iterations, and it is time: save how far it has come. Never raises."""
+        """Between two iterations, and it is time: save how far it has come. Raises only what it is asked to."""
         cell = self._cell
         running = cell.running
         if running is None or running.loops is not loops_:
@@ -150,6 +150,9 @@ class LoopHooks:
         except Exception as error:
             loops_.problem = f"a fault of nbcheckpoint: {type(error).__name__}: {error}"
         loops_.saving_seconds += time.perf_counter() - started
+        if cell.asked:
+            running.interrupted = True
+            raise KeyboardInterrupt
         # By the time it kept the processor: on a busy machine everything takes longer, the loop itself too.
         return loop.stop() if loops_.problem else loop.arm(time.thread_time() - busy)
 

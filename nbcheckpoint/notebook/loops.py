@@ -137,6 +137,11 @@ class Loops:
             forget(old)
         self._superseded, self.saved = [], None
 
+    def ring(self) -> None:
+        """Save at the next opportunity."""
+        if self.current is not None and self.current.open:
+            self.current.ring()
+
     @property
     def is_saving(self) -> bool:
         """Is the last progress still on its way to the disk?"""
@@ -308,11 +313,12 @@ class Loop:
         self._ring_in(_SOON_SECONDS)
 
     def _ring_in(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._ring)
+        self._timer = threading.Timer(seconds, self.ring)
         self._timer.name, self._timer.daemon = "nbcheckpoint-loop", True
         self._timer.start()
 
-    def _ring(self) -> None:
+    def ring(self) -> None:
+        """It is time."""
         self.due = True
         self._gate.clear()
 

@@ -158,11 +158,15 @@ class _Tee:
 
 
 def collapse(text: str) -> str:
-    """Each line as it stood at last: what a carriage return overwrote is gone."""
+    """Each line as it stood at last: what a carriage return overwrote is gone.
+
+    One at the very end stays: what comes next is to overwrite the line.
+    """
     if "\r" not in text:
         return text
     lines = text.replace("\r\n", "\n").split("\n")
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    last = "\r" if lines[-1].endswith("\r") else ""
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines) + last
 
 
 def replay(shell: Any, outputs: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ import os
 import platform
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,24 @@ from nbcheckpoint.config import store_location
 from nbcheckpoint.engine import context
 from nbcheckpoint.errors import Conflict, Error, Fenced, NotFound, RunBusy, StoreError
 from nbcheckpoint.events import emit
-from nbcheckpoint.model import Checkpoint, Run, Step, StepStatus, new_id, utc_now
+from nbcheckpoint.model import Checkpoint, Run, RunStatus, Step, StepStatus, new_id, utc_now
 from nbcheckpoint.notebook.line import Done
 from nbcheckpoint.store import Store, lease, open_store
 from nbcheckpoint.store.background import Background
 from nbcheckpoint.store.liveness import this_process
+
+UNATTENDED = "unattended"
+"""Under this the record of a run without a front end says how it was asked for."""
+
+
+def workflow_of(notebook: Path, url: str) -> str:
+    """A notebook's name among the runs of a store: its path from the folder the store is in, or will be."""
+    where = url.removeprefix("file://")
+    parent = Path(where if "://" in where else os.path.abspath(os.path.expanduser(where))).parent
+    try:
+        return notebook.relative_to(parent).as_posix()
+    except ValueError:
+        return notebook.name
 
 
 class Session:
@@ -49,6 +62,9 @@ class Session:
         self._quick: list[Step] = []
         self._noting = threading.Lock()
         self._pid = os.getpid()
+        self._adopted = False
+        self.on_progress: Callable[[int, int, float | None], None] | None = None
+        """Is told how far a loop has come whenever that is written down: done, of how many, seconds left."""
         atexit.register(self.close)
 
     @property
@@ -78,12 +94,7 @@ class Session:
     @property
     def workflow(self) -> str:
         """The notebook's name among the runs: its path from the folder the store is in, or will be."""
-        where = self.location.removeprefix("file://")
-        parent = Path(where if "://" in where else os.path.abspath(os.path.expanduser(where))).parent
-        try:
-            return self.notebook.relative_to(parent).as_posix()
-        except ValueError:
-            return self.notebook.name
+        return workflow_of(self.notebook, self.location)
 
     @property
     def opened(self) -> bool:
@@ -98,10 +109,20 @@ class Session:
                 # A full or read-only disk: what was saved can still be restored, only nothing is written down.
                 now, owner = utc_now(), lease.leased(this_process())
                 self._run = Run(id=new_id(), workflow=self.workflow, created=now, updated=now, owner=owner)
-            self._heart = lease.Heartbeat(self.store, self._run)
-            steps = self.store.steps(self._run.id)
-            self._next = max(self._next, int(steps[-1].address) + 1 if steps else 0)
+            self._work_on(self._run)
         return self._run
+
+    def adopt(self, run: str, holder: str) -> None:
+        """Work on this run, which the holder of that lease hands over. Whoever that is will tell its end: until then
+        it is interrupted when we are gone."""
+        self._run = self.store.update_run(run, holder=holder, owner=lease.leased(this_process()))
+        self._work_on(self._run)
+        self._adopted = True
+
+    def _work_on(self, run: Run) -> None:
+        self._heart = lease.Heartbeat(self.store, run)
+        steps = self.store.steps(run.id)
+        self._next = max(self._next, int(steps[-1].address) + 1 if steps else 0)
 
     @property
     def _lease(self) -> str:
@@ -116,8 +137,10 @@ class Session:
 
     def _continue(self) -> Run | None:
         run = self.interrupted
+        if run is None or UNATTENDED in run.meta:
+            return None  # `nbcheckpoint resume` goes on with those
         try:
-            return self.store.take(run.id) if run is not None else None
+            return self.store.take(run.id)
         except RunBusy:
             return None  # another kernel was faster
 
@@ -152,6 +175,8 @@ class Session:
         left = round(seconds / done * (total - done), 1) if done and total else None
         self._stop_timer()
         self._note(replace(step, seconds=seconds, meta={**step.meta, "done": done, "total": total, "left": left}))
+        if self.on_progress is not None:
+            self.on_progress(done, total, left)
 
     def end_quick_step(self, step: Step, done: Sequence[Done], seconds: float) -> None:
         """A cell nobody asked to be saved was over at once. That it ran is written down with what comes next: which
@@ -209,7 +234,7 @@ class Session:
         for step in steps:
             emit("step_fenced", run=self.run.id, step=step.address, name=step.name, error=str(error))
         self._stop_heart()
-        self._run, self._versions = None, {}
+        self._run, self._versions, self._adopted = None, {}, False
         self.notice = f"this kernel had not been heard of: {error}. It goes on in a run of its own, {self.run.id}"
 
     def _stop_heart(self) -> None:
@@ -274,8 +299,8 @@ class Session:
             if self._upkeep is not None:
                 self._upkeep.wait(timeout=5)  # it can be stopped anywhere, but a closed store would make it complain
             if run is not None and run.owner is not None:
-                holder = run.owner.lease
-                store.update_run(run.id, holder=holder, status="completed", owner=None, durable=True)
+                status: RunStatus = "interrupted" if self._adopted else "completed"
+                store.update_run(run.id, holder=run.owner.lease, status=status, owner=None, durable=True)
             store.close()
         except Error:
             pass  # at exit there is nobody left to tell; the run will be found interrupted

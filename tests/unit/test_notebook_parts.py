@@ -50,7 +50,8 @@ def test_a_wrong_option_is_a_sentence(text: str) -> None:
 
 def test_progress_is_collapsed_to_its_last_state() -> None:
     assert collapse("a\rb\rc\nplain\n") == "c\nplain\n"
-    assert collapse("10%\r20%\r") == "20%"
+    assert collapse("10%\r20%\r") == "20%\r", "what is printed next overwrites it"
+    assert collapse(collapse("10%\r20%\r") + "done\n") == "done\n"
     assert collapse("windows\r\nlines\r\n") == "windows\nlines\n"
 
 

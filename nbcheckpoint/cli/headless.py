@@ -1,0 +1,101 @@
+"""Commands that run notebooks: run, resume, plan."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nbcheckpoint.cli.base import command, main, said_as_json, say
+from nbcheckpoint.errors import Error
+from nbcheckpoint.units import parse_age
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+class Seconds(click.ParamType[float]):
+    """`90`, `30s`, `2h`."""
+
+    name = "S"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        try:
+            return parse_age(str(value))
+        except Error as error:
+            self.fail(f"{error}; {error.hint}", param, ctx)
+
+
+@main.command(epilog="Example: nbcheckpoint run train.ipynb -o done.ipynb -p epochs 100")
+@click.argument("notebook", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write it there.  [default: NAME.out.ipynb]")
+@click.option("-p", "--parameter", "given", nargs=2, multiple=True, metavar="NAME VALUE", help="Set a parameter.")
+@click.option("-r", "--raw", nargs=2, multiple=True, metavar="NAME TEXT", help="Set one to this text as it is.")
+@click.option("--kernel", default="", metavar="K", help="The kernel to use.  [default: this Python, or the notebook's]")
+@click.option("--cwd", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where it runs.")
+@click.option("--timeout", type=Seconds(), help="How long a cell may take, like 90s or 2h.")
+@click.option("--allow-errors", is_flag=True, help="Go on behind a cell that fails.")
+@click.option("--fresh", is_flag=True, help="Compute everything anew.")
+@click.option("--restarts", type=click.IntRange(min=0), default=0, metavar="N", help="Kernels that may die.")
+@click.option("--grace", type=Seconds(), default="10s", show_default=True, help="To save, when asked to stop.")
+@click.option("--min-seconds", metavar="S", help="Statements quicker than this just run again.  [default: 1s]")
+@click.option("--overhead", metavar="PCT", help="Saving may take this share of the time.  [default: 3%]")
+@click.option("--report", type=click.Choice(["html", "json"]), help="Write what happened beside OUT.")
+@command
+def run(store: str | None, as_json: bool, **asked: Any) -> None:
+    """Run NOTEBOOK without a browser, saving as it goes. Run again after a crash, it goes on where it was.
+
+    Exit codes: 0 done, 1 the notebook failed or its kernel died, 4 paused, 130 Ctrl-C, 143 SIGTERM. After any of
+    them the same command goes on.
+    """
+    from nbcheckpoint.notebook import headless, parameters
+
+    values = {name: parameters.parse(text) for name, text in asked["given"]} | dict(asked["raw"])
+    words = [("--min-seconds", asked["min_seconds"]), ("--overhead", asked["overhead"])]
+    request = headless.Request(
+        notebook=asked["notebook"],
+        out=asked["out"] or headless.default_out(asked["notebook"]),
+        parameters=values,
+        store=store,
+        auto=tuple(part for pair in words if pair[1] for part in pair),
+        **{name: asked[name] for name in ("kernel", "cwd", "timeout", "allow_errors", "fresh", "restarts", "grace")},
+    )
+    execute(request, as_json, asked["report"])
+
+
+def execute(request: Any, as_json: bool, report: str | None) -> None:
+    """Run it, show it, and exit with the code that says how it ended."""
+    from nbcheckpoint.cli.watch import summary, watcher
+    from nbcheckpoint.notebook import headless
+
+    watching = watcher(quiet=as_json)
+    try:
+        outcome = headless.run(request, watching)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    finally:
+        close = getattr(watching, "close", None)
+        if close is not None:
+            close()
+    if not said_as_json(outcome.to_dict(), as_json):
+        say(summary(outcome))
+        _tell_error(outcome.error)
+    sys.exit(exit_code(outcome))
+
+
+def exit_code(outcome: Any) -> int:
+    """A signal ends it as the shell says: 128 and its number."""
+    number = getattr(outcome.error, "signal", 0)
+    return 128 + number if number else {"completed": 0, "paused": 4}.get(outcome.status, 1)
+
+
+def _tell_error(error: Error | None) -> None:
+    if error is None:
+        return
+    traceback = getattr(error, "traceback", "")
+    if traceback:
+        click.echo(traceback if sys.stderr.isatty() else _ANSI.sub("", traceback), err=True)
+    click.echo(f"nbcheckpoint: {error}\n  {error.hint}", err=True)

@@ -1,0 +1,125 @@
+"""What a run shows while it goes on: a live display on a terminal, a line per cell in a log, nothing for `--json`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections import Counter
+from typing import Any
+
+import click
+
+from nbcheckpoint.model import Run
+from nbcheckpoint.notebook.headless import CellOutcome, Outcome, Watcher
+from nbcheckpoint.notebook.runner import KernelDied
+from nbcheckpoint.units import say_duration
+
+COLOURS = {"restored": "green", "resumed": "green", "computed": "cyan", "failed": "red", "interrupted": "yellow"}
+
+
+def watcher(*, quiet: bool) -> Watcher:
+    """Whichever suits."""
+    if quiet:
+        return Watcher()
+    return Live() if sys.stderr.isatty() else Lines()
+
+
+class Lines(Watcher):
+    """For a log: what is over stands on a line of its own."""
+
+    def __init__(self) -> None:
+        self._total = 0
+
+    def begins(self, notebook: Any, total: int, run: Run | None) -> None:
+        self._total = total
+        if run is not None and run.sessions > 1:
+            self.say(f"going on with {run.workflow} {run.id}")
+
+    def ends(self, cell: CellOutcome) -> None:
+        text = cell.line or f"{cell.status} {say_duration(cell.seconds)}"
+        width = len(str(self._total))
+        self.say(f"[{cell.cell:>{width}}/{self._total}] {cell.name[:48]:<48}  {text}", cell.status)
+
+    def dies(self, error: KernelDied, left: int) -> None:
+        self.say(f"{error}" + (f"; starting another one ({left} left)" if left else ""), "failed")
+
+    def stops(self, number: int) -> None:
+        self.say(f"{signal.Signals(number).name}: stopping where nothing is lost; once more to stop at once")
+
+    def note(self, text: str) -> None:
+        self.say(text, "interrupted")
+
+    def say(self, text: str, status: str = "") -> None:
+        click.echo(text, err=True)
+
+
+class Live(Lines):
+    """For a terminal: the same lines, and below them how far it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._console = Console(stderr=True, highlight=False)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[now]}"),
+            console=self._console,
+            transient=True,
+        )
+        self._counts: Counter[str] = Counter()
+        self._cells = self._progress.add_task("cells", total=None, now="")
+        self._loop = self._progress.add_task("loop", total=None, now="", visible=False)
+
+    def begins(self, notebook: Any, total: int, run: Run | None) -> None:
+        super().begins(notebook, total, run)
+        self._progress.update(self._cells, total=total)
+        self._progress.start()
+
+    def starts(self, number: int, name: str) -> None:
+        self._progress.update(self._cells, completed=number - 1, now=self._now())
+        title = f"{_plain(f'[{number}]')} {_plain(name)[:40]}"
+        self._progress.reset(self._loop, description=title, visible=True, now="", total=None)
+
+    def goes_on(self, done: int, total: int, left: float | None) -> None:
+        now = f"{say_duration(left)} left" if left is not None else ""
+        self._progress.update(self._loop, completed=done, total=total or None, now=now)
+
+    def ends(self, cell: CellOutcome) -> None:
+        self._counts[cell.status] += 1
+        super().ends(cell)
+        self._progress.update(self._cells, completed=cell.cell, now=self._now())
+        self._progress.update(self._loop, visible=False)
+
+    def dies(self, error: KernelDied, left: int) -> None:
+        self._counts.clear()
+        super().dies(error, left)
+
+    def _now(self) -> str:
+        return ", ".join(f"{number} {status}" for status, number in self._counts.items())
+
+    def say(self, text: str, status: str = "") -> None:
+        self._console.print(_plain(text), style=COLOURS.get(status, ""), soft_wrap=True)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def summary(outcome: Outcome) -> str:
+    """`completed: 9 cells, 5 restored, 1 resumed, 3 computed · 12m 04s · spared 2h 14m · analysis.out.ipynb`"""
+    counts = [f"{outcome.count(status)} {status}" for status in COLOURS if outcome.count(status)]
+    cells = f"{len(outcome.cells)} of {outcome.total} cells"
+    spared = outcome.run.spared_seconds if outcome.run else 0.0
+    parts = [f"{outcome.status}: {', '.join([cells, *counts])}", say_duration(outcome.seconds)]
+    parts += [f"spared {say_duration(spared)}"] if spared >= 0.05 else []
+    return " · ".join([*parts, outcome.out])

@@ -1,0 +1,398 @@
+"""`nbcheckpoint run`: a notebook from its file to its outputs, through as many kernels as it takes.
+
+The run's record is begun here, before there is a kernel, and its end is told here: a kernel that is gone, with whoever
+started it, leaves it interrupted. It says how the run was asked for, so that it can be asked for again. The outputs are
+those the notebook has without us: what happened to its cells is told to a watcher, and kept in the store.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from nbcheckpoint.config import ENV_STORE, store_location
+from nbcheckpoint.errors import Error, NotFound, RunBusy, StoreError, UsageError
+from nbcheckpoint.model import Owner, Run, RunStatus
+from nbcheckpoint.notebook import document, parameters
+from nbcheckpoint.notebook.history import first_line
+from nbcheckpoint.notebook.outfile import OutFile
+from nbcheckpoint.notebook.runner import GRACE_SECONDS, CellFailed, Headless, KernelDied, Listener, Stopped, TimedOut
+from nbcheckpoint.notebook.session import UNATTENDED, workflow_of
+from nbcheckpoint.redact import HIDDEN, is_secret
+from nbcheckpoint.store import Store, open_store
+from nbcheckpoint.store.liveness import is_alive, this_process
+
+SKIPPED = "skip-execution"
+"""nbclient leaves cells out that are tagged so."""
+ORPHAN_SECONDS = 10.0
+"""A kernel whose parent was killed notices within a second or two."""
+CONTINUED: tuple[RunStatus, ...] = ("interrupted", "failed", "paused")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A run as it was asked for. All of it but the store is kept in the run's record."""
+
+    notebook: Path
+    out: Path
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    kernel: str = ""
+    store: str | None = None
+    cwd: Path | None = None
+    timeout: float | None = None
+    allow_errors: bool = False
+    fresh: bool = False
+    restarts: int = 0
+    grace: float = GRACE_SECONDS
+    auto: tuple[str, ...] = ()
+    """As behind `%checkpoint auto`."""
+
+    def to_meta(self) -> dict[str, Any]:
+        """What the record keeps. Parameters are the run's inputs."""
+        found = asdict(replace(self, parameters={}))
+        found = {name: str(value) if isinstance(value, Path) else value for name, value in found.items()}
+        return {name: value for name, value in found.items() if name not in ("parameters", "store", "fresh")}
+
+    @classmethod
+    def of_run(cls, run: Run, store: str | None) -> Request:
+        """The same again. Raises UsageError, NotFound."""
+        meta = run.meta.get(UNATTENDED)
+        if run.kind != "notebook" or not isinstance(meta, dict) or not run.trusted:
+            raise UsageError(
+                f"{run.workflow} {run.id} was not run by `nbcheckpoint run`", hint="nbcheckpoint run NOTEBOOK runs one"
+            )
+        hidden = [name for name, value in run.inputs.items() if is_secret(name) and value == HIDDEN]
+        if hidden:
+            raise UsageError(
+                f"{', '.join(hidden)} was not written down: its name says that it is a secret",
+                hint=f"nbcheckpoint run {meta['notebook']} -p {hidden[0]} … goes on with it",
+            )
+        known = {name: meta[name] for name in cls.__dataclass_fields__ if name in meta}
+        paths = {name: Path(known[name]) for name in ("notebook", "out", "cwd") if known.get(name)}
+        return cls(**{**known, **paths, "parameters": run.inputs, "store": store, "auto": tuple(known.get("auto", ()))})
+
+
+@dataclass(frozen=True)
+class CellOutcome:
+    """What became of one cell."""
+
+    cell: int
+    """Its number, as in `In [3]`."""
+    id: str
+    name: str
+    """Its first line of code."""
+    status: str
+    """`restored`, `resumed`, `computed`, `failed` or `interrupted`."""
+    seconds: float
+    line: str
+    """What nbcheckpoint says about it, if anything."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the run."""
+
+    notebook: str
+    out: str
+    status: RunStatus
+    cells: tuple[CellOutcome, ...]
+    """As far as the last kernel came."""
+    total: int
+    """Of how many."""
+    seconds: float
+    deaths: int
+    """Kernels that died."""
+    run: Run | None
+    error: Error | None
+
+    def count(self, status: str) -> int:
+        return sum(cell.status == status for cell in self.cells)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `--json` and `--report json` show it."""
+        plain = {name: getattr(self, name) for name in ("notebook", "out", "status", "total", "seconds", "deaths")}
+        error = self.error
+        return {
+            **plain,
+            **{status: self.count(status) for status in ("restored", "resumed", "computed", "failed")},
+            "spared_seconds": self.run.spared_seconds if self.run else 0.0,
+            "cells": [asdict(cell) for cell in self.cells],
+            "error": {"type": type(error).__name__, "text": str(error), "hint": error.hint} if error else None,
+            "run": self.run.to_dict() if self.run else None,
+        }
+
+
+class Watcher:
+    """Who is told what happens. Each method may be left as it is."""
+
+    def begins(self, notebook: Any, total: int, run: Run | None) -> None:
+        """So many cells, in this run."""
+
+    def starts(self, number: int, name: str) -> None:
+        """A cell."""
+
+    def goes_on(self, done: int, total: int, left: float | None) -> None:
+        """The loop in that cell: `total` is 0 and `left` None where nobody knows."""
+
+    def ends(self, cell: CellOutcome) -> None:
+        """A cell."""
+
+    def dies(self, error: KernelDied, left: int) -> None:
+        """A kernel; so many may still be started."""
+
+    def stops(self, number: int) -> None:
+        """It was asked to, by this signal."""
+
+    def note(self, text: str) -> None:
+        """Something to know that is no error."""
+
+
+def run(request: Request, watcher: Watcher) -> Outcome:
+    """Run it, or go on with it. What goes wrong in the notebook is in the outcome; our own errors are raised."""
+    return _Execution(request, watcher).run()
+
+
+class _Execution:
+    def __init__(self, request: Request, watcher: Watcher) -> None:
+        self._request = request
+        self._watcher = watcher
+        self._path = Path(request.notebook).absolute()
+        self._location = located(request.store, self._path)
+        self._notebook = prepared(request)
+        self._out = OutFile(request.out)
+        self._numbers = {at: number for number, at in enumerate(runnable(self._notebook), 1)}
+        self._cells: dict[int, CellOutcome] = {}
+        self._lines: dict[int, list[dict[str, Any]]] = {}
+        self._deaths = 0
+
+    def run(self) -> Outcome:
+        for name in parameters.unknown(self._notebook, list(self._request.parameters)):
+            self._watcher.note(f"the notebook has no parameter {name}: is it spelt right?")
+        self._out.write(self._notebook)  # that it cannot be written is better known before the work is done
+        begun = self._begin()
+        self._watcher.begins(self._notebook, len(self._numbers), begun)
+        started, error = time.perf_counter(), None
+        status: RunStatus = "failed"
+        try:
+            status, error = self._through(begun)
+        finally:  # also when something raises that is not the notebook's
+            ended = self._finish(begun, status)
+        self._out.write(self._notebook, durable=True)
+        return Outcome(
+            notebook=str(self._request.notebook),
+            out=str(self._request.out),
+            status=status,
+            cells=tuple(self._cells.values()),
+            total=len(self._numbers),
+            seconds=time.perf_counter() - started,
+            deaths=self._deaths,
+            run=ended,
+            error=error,
+        )
+
+    def _through(self, run: Run | None) -> tuple[RunStatus, Error | None]:
+        """One kernel after the other."""
+        while True:
+            try:
+                self._headless(run).run()
+                return "completed", None
+            except KernelDied as death:
+                self._deaths += 1
+                left = self._request.restarts - self._deaths + 1
+                self._watcher.dies(death, max(left, 0))
+                if left <= 0:
+                    return "interrupted", death
+                run = self._again(run)
+            except Stopped as stopped:
+                return "interrupted", stopped
+            except TimedOut as late:
+                return "failed", late
+            except CellFailed as failure:
+                return ("paused" if failure.name == "Paused" else "failed"), failure
+
+    def _headless(self, begun: Run | None) -> Headless:
+        request = self._request
+        since = str(begun.meta[UNATTENDED].get("since", "")) if begun else ""
+        env = {ENV_STORE: self._location} if request.store else {}
+        return Headless(
+            self._notebook,
+            self._path,
+            listener=Listener(self._starts, self._told, self._shown, self._ends, self._watcher.stops),
+            begin={**_handed_over(begun), "since": since, "words": request.auto},
+            kernel=request.kernel,
+            cwd=request.cwd.absolute() if request.cwd else None,
+            env=env,
+            timeout=request.timeout,
+            allow_errors=request.allow_errors,
+            grace=request.grace,
+        )
+
+    def _again(self, run: Run | None) -> Run | None:
+        """Everything anew, for the next kernel."""
+        self._cells.clear()
+        self._lines.clear()
+        clear(self._notebook)
+        if run is None:
+            return None
+        with open_store(self._location) as store:
+            return store.take(run.id)
+
+    # The record
+
+    def _begin(self) -> Run | None:
+        """The run to work on: the last one like this if it did not come to its end, else a new one."""
+        if self._location.startswith("memory:"):
+            raise UsageError("a memory:// store does not outlive its process", hint="give --store a folder or a server")
+        with open_store(self._location) as store:
+            workflow = workflow_of(self._path, store.url)
+            asked = self._asked(store)
+            try:
+                earlier = None if self._request.fresh else _unfinished(store, workflow, asked)
+                taken = _taken(store, earlier, asked) if earlier is not None else None
+                if taken is not None:
+                    return taken
+                begun = store.begin_run(workflow, inputs=_shown_inputs(self._request.parameters), meta=asked)
+                if self._request.fresh:
+                    asked[UNATTENDED]["since"] = begun.created
+                    begun = store.update_run(begun.id, meta=asked)
+                return begun
+            except StoreError as error:
+                # What was saved can still be restored, only nothing is written down.
+                self._watcher.note(f"this run is not recorded: {error}")
+                return None
+
+    def _asked(self, store: Store) -> dict[str, Any]:
+        given = json.dumps(dict(self._request.parameters), sort_keys=True)
+        meta = {**self._request.to_meta(), "notebook": str(self._path), "out": str(self._request.out.absolute())}
+        meta |= {"inputs": store.private_digest(given), "runner": this_process().to_dict()}
+        return {"python": platform.python_version(), "host": platform.node(), UNATTENDED: meta}
+
+    def _finish(self, begun: Run | None, status: RunStatus) -> Run | None:
+        if begun is None:
+            return None
+        try:
+            with open_store(self._location) as store:
+                now = store.run(begun.id)
+                if now.status == "running":
+                    return now  # somebody has taken it over
+                return store.update_run(begun.id, status=status, owner=None, durable=True)
+        except (StoreError, NotFound) as error:
+            self._watcher.note(f"how it ended could not be written down: {error}")
+            return None
+
+    # What happens to the cells
+
+    def _starts(self, at: int) -> None:
+        self._lines[at] = []
+        self._watcher.starts(self._numbers[at], self._name(at))
+
+    def _told(self, at: int, what: dict[str, Any]) -> None:
+        if "progress" in what:
+            self._watcher.goes_on(**what["progress"])
+        else:
+            self._lines.setdefault(at, []).append(what)
+
+    def _shown(self, at: int) -> None:
+        self._out.update(self._notebook)
+
+    def _ends(self, at: int, seconds: float) -> None:
+        said = self._lines.get(at, [])
+        errors = [output for output in self._notebook.cells[at].outputs if output.output_type == "error"]
+        status = next((line["status"] for line in said if line["status"] != "note"), "computed")
+        if errors:
+            status = "interrupted" if errors[-1].ename == "KeyboardInterrupt" else "failed"
+        text = " · ".join(str(line["text"]) for line in said)
+        id = self._notebook.cells[at].get("id", "")
+        self._cells[at] = CellOutcome(self._numbers[at], id, self._name(at), status, seconds, text)
+        self._out.update(self._notebook)
+        self._watcher.ends(self._cells[at])
+
+    def _name(self, at: int) -> str:
+        return first_line(self._notebook.cells[at].source)
+
+
+def located(store: str | None, notebook: Path) -> str:
+    """The store of a notebook, as the kernel can find it from wherever it runs."""
+    found = store_location(store, start=notebook.parent)
+    return found if "://" in found else os.path.abspath(found)
+
+
+def prepared(request: Request) -> Any:
+    """The notebook with its parameters, ready to be run. Raises NotFound, UsageError, MissingExtra."""
+    notebook = document.load(Path(request.notebook))
+    parameters.inject(notebook, parameters.checked(request.parameters))
+    return notebook
+
+
+def runnable(notebook: Any) -> list[int]:
+    """The indices of the cells that will be run."""
+    return [
+        at
+        for at, cell in enumerate(notebook.cells)
+        if cell.cell_type == "code" and cell.source.strip() and SKIPPED not in parameters.tags(cell)
+    ]
+
+
+def clear(notebook: Any) -> None:
+    """Without outputs."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+
+
+def default_out(notebook: Path) -> Path:
+    """`analysis.out.ipynb` for `analysis.ipynb`."""
+    return notebook.with_name(f"{notebook.stem}.out.ipynb")
+
+
+def _shown_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: HIDDEN if is_secret(name) else value for name, value in given.items()}
+
+
+def _unfinished(store: Store, workflow: str, asked: Mapping[str, Any]) -> Run | None:
+    """The last run that was asked for in the same way, if it did not come to its end. Raises UsageError."""
+    for found in store.runs(workflow=workflow, limit=20):
+        meta = found.meta.get(UNATTENDED, {})
+        if not found.trusted or any(meta.get(name) != asked[UNATTENDED][name] for name in ("inputs", "out")):
+            continue
+        if found.status == "running":
+            found = _left_alone(store, found)
+        return found if found.status in CONTINUED else None
+    return None
+
+
+def _left_alone(store: Store, found: Run) -> Run:
+    """A run that seems to be running. If whoever started it was killed, its kernel will notice before long."""
+    runner = Owner(**found.meta[UNATTENDED]["runner"])
+    if runner.host != this_process().host:
+        return found  # nobody here can tell
+    if is_alive(runner):
+        raise UsageError(
+            f"{found.workflow} is being run already, by process {runner.pid}",
+            hint="wait for it, or write to another file with -o",
+        )
+    deadline = time.monotonic() + ORPHAN_SECONDS
+    while found.status == "running" and time.monotonic() < deadline:
+        time.sleep(0.1)
+        found = store.run(found.id)
+    return found
+
+
+def _taken(store: Store, earlier: Run, asked: Mapping[str, Any]) -> Run | None:
+    """Ours, with what was asked for now; None if somebody was faster, or may still be there."""
+    try:
+        taken = store.take(earlier.id)
+    except RunBusy:
+        return None
+    meta = {**taken.meta, UNATTENDED: {**taken.meta[UNATTENDED], **asked[UNATTENDED]}}
+    return store.update_run(taken.id, meta=meta)
+
+
+def _handed_over(run: Run | None) -> dict[str, str]:
+    return {"run": run.id, "holder": run.owner.lease} if run is not None and run.owner is not None else {}

@@ -1,0 +1,317 @@
+"""`nbcheckpoint run`: killed in every way, run again, and the notebook that comes out is the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nbcheckpoint.cli import main
+from tests.headless import (
+    ended,
+    kernel_of,
+    kill,
+    lines,
+    outputs,
+    printed,
+    progress,
+    run,
+    runs,
+    start,
+    wait_for,
+    write,
+)
+
+pytestmark = pytest.mark.slow
+
+LOOP = """\
+values = []
+for turn in range(60):
+    time.sleep(0.05)
+    values.append(random.random() * scale)
+    if turn % 10 == 0:
+        print(turn, values[-1])"""
+CELLS = (
+    "import random, sys, time\nrandom.seed(7)",
+    "scale = 1",
+    LOOP,
+    "print('to stdout'); print('to stderr', file=sys.stderr); print('to stdout again')\nlen(values)",
+    "time.sleep(1.1)\ntotal = sum(values)\ntotal",
+)
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Path:
+    return write(tmp_path / "work.ipynb", *CELLS, parameters=1)
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What comes out of a run that nobody killed."""
+    folder = tmp_path_factory.mktemp("straight")
+    write(folder / "work.ipynb", *CELLS, parameters=1)
+    run(folder, "work.ipynb", "-o", "out.ipynb", env={**os.environ, "JUPYTER_DATA_DIR": str(folder / "jupyter")})
+    return (folder / "out.ipynb").read_bytes()
+
+
+def in_its_loop(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """A run whose loop has saved something."""
+    process = start(folder, "run", "work.ipynb", "-o", "out.ipynb", *words)
+    wait_for(lambda: progress(folder), process)
+    return process
+
+
+def test_it_shows_what_the_notebook_shows_without_us(notebook: Path, straight: bytes) -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
+    plain = nbformat.read(notebook, as_version=4)
+    NotebookClient(plain, coalesce_streams=True, record_timing=False).execute()
+    found = json.loads(straight)
+    assert "nbcheckpoint" not in straight.decode()
+    assert found["metadata"] == plain.metadata
+    for mine, theirs in zip(found["cells"], plain.cells, strict=True):
+        assert mine["execution_count"] == theirs.execution_count
+        text = [(o["name"], "".join(o["text"])) for o in mine["outputs"] if o["output_type"] == "stream"]
+        for name in ("stdout", "stderr"):
+            joined = "".join(o.text for o in theirs.outputs if o.output_type == "stream" and o.name == name)
+            assert "".join(part for stream, part in text if stream == name) == joined
+        results = [o["data"]["text/plain"] for o in mine["outputs"] if o["output_type"] == "execute_result"]
+        assert ["".join(r) for r in results] == [
+            o.data["text/plain"] for o in theirs.outputs if o.output_type == "execute_result"
+        ]
+    order = [o.get("name", o["output_type"]) for o in found["cells"][3]["outputs"]]
+    assert order == ["stdout", "stderr", "stdout", "execute_result"], "in the order it was printed"
+
+
+def test_killed_with_its_kernel_it_goes_on(notebook: Path, straight: bytes) -> None:
+    folder = notebook.parent
+    process = in_its_loop(folder)
+    kernel = kernel_of(folder)
+    kill(process)
+    os.kill(kernel, signal.SIGKILL)
+    process.communicate()
+    json.loads((folder / "out.ipynb").read_text())
+    assert [(found.status, found.sessions) for found in runs(folder)] == [("interrupted", 1)]
+    again = run(folder, "work.ipynb", "-o", "out.ipynb")
+    assert "loop continued at" in again.stderr
+    assert (folder / "out.ipynb").read_bytes() == straight
+    assert [(found.status, found.sessions) for found in runs(folder)] == [("completed", 2)]
+    assert not list(folder.glob(".*.part"))
+
+
+def test_killed_alone_its_kernel_follows_before_the_next_one_starts(notebook: Path, straight: bytes) -> None:
+    folder = notebook.parent
+    process = in_its_loop(folder)
+    kernel = kernel_of(folder)
+    kill(process)
+    process.communicate()
+    done = run(folder, "work.ipynb", "-o", "out.ipynb")
+    assert "going on with" in done.stderr
+    assert not Path(f"/proc/{kernel}").exists()
+    assert (folder / "out.ipynb").read_bytes() == straight
+    assert len(runs(folder)) == 1
+
+
+def test_a_kernel_that_dies_ends_it_or_is_replaced(notebook: Path, straight: bytes) -> None:
+    folder = notebook.parent
+    process = in_its_loop(folder)
+    os.kill(kernel_of(folder), signal.SIGKILL)
+    died = ended(process, 1)
+    assert "the kernel died in cell 3" in died.stderr
+    assert "run it again" in died.stderr
+    assert runs(folder)[0].status == "interrupted"
+    process = start(folder, "run", "work.ipynb", "-o", "out.ipynb", "--restarts", "1", "--json", "--overhead", "50%")
+    before = progress(folder)[0].id
+    wait_for(lambda: progress(folder) and progress(folder)[0].id != before, process)
+    os.kill(kernel_of(folder), signal.SIGKILL)
+    outcome = json.loads(ended(process, 0).stdout)
+    assert (outcome["status"], outcome["deaths"], outcome["resumed"]) == ("completed", 1, 1)
+    assert (folder / "out.ipynb").read_bytes() == straight
+    assert [(found.status, found.sessions) for found in runs(folder)] == [("completed", 3)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_asked_to_stop_it_saves_the_iteration_it_has_come_to(notebook: Path, straight: bytes, number: int) -> None:
+    """With so small an overhead the loop would not save by itself before its end."""
+    folder = notebook.parent
+    process = start(folder, "run", "work.ipynb", "-o", "out.ipynb", "--overhead", "0.01%")
+    wait_for(lambda: "10 0." in printed(folder / "out.ipynb") if (folder / "out.ipynb").exists() else "", process)
+    kill(process, number)
+    stopped = ended(process, 128 + number)
+    assert f"stopped in cell 3 by {signal.Signals(number).name}" in stopped.stderr
+    assert runs(folder)[0].status == "interrupted"
+    assert progress(folder)[0].progress.done > 10  # type: ignore[union-attr]
+    again = run(folder, "work.ipynb", "-o", "out.ipynb")
+    assert "loop continued at" in again.stderr
+    assert (folder / "out.ipynb").read_bytes() == straight
+
+
+def test_a_cell_that_does_not_want_to_stop_is_killed(tmp_path: Path) -> None:
+    stubborn = (
+        "while True:\n    try:\n        print('still here', flush=True); time.sleep(60)\n    except BaseException: pass"
+    )
+    write(tmp_path / "work.ipynb", "import time\ntime.sleep(1.1)\nx = 1", stubborn)
+    process = start(tmp_path, "run", "work.ipynb", "--grace", "1s", "--allow-errors")
+    out = tmp_path / "work.out.ipynb"
+    wait_for(lambda: out.exists() and "still here" in printed(out), process)
+    kernel = kernel_of(tmp_path)
+    kill(process, signal.SIGTERM)
+    ended(process, 143)
+    assert not Path(f"/proc/{kernel}").exists()
+    write(tmp_path / "work.ipynb", "import time\ntime.sleep(1.1)\nx = 1", "x + 1")
+    assert lines(run(tmp_path, "work.ipynb")) == ["restored", "computed"]
+
+
+def test_a_cell_that_fails_and_one_that_takes_too_long(tmp_path: Path) -> None:
+    slow = "import time\ntime.sleep(1.1)\nx = 4"
+    write(tmp_path / "work.ipynb", slow, "1 / 0", "x")
+    failed = run(tmp_path, "work.ipynb", "-o", "out.ipynb", code=1)
+    assert "ZeroDivisionError" in failed.stderr
+    assert "cell 2 failed" in failed.stderr
+    assert "\x1b" not in failed.stderr, "no colours in a log"
+    assert [len(cell) for cell in outputs(tmp_path / "out.ipynb")] == [0, 1, 0]
+    assert runs(tmp_path)[0].status == "failed"
+    went_on = run(tmp_path, "work.ipynb", "-o", "out.ipynb", "--allow-errors")
+    assert lines(went_on) == ["restored", "failed", "computed"]
+    assert len(runs(tmp_path)) == 1, "a failed run goes on, too"
+    write(tmp_path / "work.ipynb", slow, "time.sleep(60)", "x")
+    late = run(tmp_path, "work.ipynb", "-o", "out.ipynb", "--timeout", "1s", "--grace", "1s", code=1)
+    assert "cell 2 took longer than 1 s" in late.stderr
+
+
+def test_fresh_computes_anew_and_still_goes_on_after_a_crash(notebook: Path, straight: bytes) -> None:
+    folder = notebook.parent
+    run(folder, "work.ipynb", "-o", "out.ipynb")
+    assert lines(run(folder, "work.ipynb", "-o", "out.ipynb"))[2] == "restored"
+    process = in_its_loop(folder, "--fresh")
+    kill(process)
+    os.kill(kernel_of(folder), signal.SIGKILL)
+    process.communicate()
+    done = run(folder, "work.ipynb", "-o", "out.ipynb")
+    assert lines(done)[2] == "resumed", "what this run has saved counts"
+    assert lines(done)[4] == "computed", "what others have saved does not"
+    assert (folder / "out.ipynb").read_bytes() == straight
+
+
+def test_parameters_are_injected_and_make_runs_of_their_own(notebook: Path) -> None:
+    folder = notebook.parent
+    first = in_its_loop(folder, "-p", "scale", "3")
+    kill(first, signal.SIGTERM)
+    ended(first, 143)
+    other = run(folder, "work.ipynb", "-o", "other.ipynb", "-r", "scale", "3", "-p", "sacle", "0.5", code=1)
+    assert "no parameter sacle" in other.stderr
+    assert "can't multiply" in other.stderr
+    found = json.loads((folder / "other.ipynb").read_text())["cells"]
+    assert ["".join(cell["source"]) for cell in found[1:3]] == ["scale = 1", '# Parameters\nsacle = 0.5\nscale = "3"']
+    assert found[2]["metadata"] == {"tags": ["injected-parameters"]}
+    again = run(folder, "work.ipynb", "-o", "out.ipynb", "-p", "scale", "3")
+    assert lines(again)[3] == "resumed"
+    assert [(one.inputs, one.status) for one in runs(folder)] == [
+        ({"sacle": 0.5, "scale": "3"}, "failed"),
+        ({"scale": 3}, "completed"),
+    ]
+
+
+def test_it_is_not_run_twice_at_once(tmp_path: Path) -> None:
+    folder = tmp_path
+    write(folder / "work.ipynb", *(cell.replace("60", "6000") for cell in CELLS))
+    process = in_its_loop(folder)
+    refused = run(folder, "work.ipynb", "-o", "out.ipynb", code=2)
+    assert f"is being run already, by process {process.pid}" in refused.stderr
+    assert process.poll() is None
+    kill(process, signal.SIGINT)
+    ended(process, 130)
+
+
+def test_a_script_with_cells(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(
+        "# %%\nimport time\n# %% [markdown]\n# # Title\n# %%\ntime.sleep(1.1)\nx = 3\nx\n"
+    )
+    (tmp_path / ".nbcheckpoint").mkdir(mode=0o700)
+    first = run(tmp_path, "work.py")
+    assert lines(first) == ["computed", "computed"]
+    before = (tmp_path / "work.out.ipynb").read_bytes()
+    assert lines(run(tmp_path, "work.py")) == ["computed", "restored"]
+    assert (tmp_path / "work.out.ipynb").read_bytes() == before
+    assert [cell["cell_type"] for cell in json.loads(before)["cells"]] == ["code", "markdown", "code"]
+
+
+def test_a_store_elsewhere_a_folder_elsewhere_and_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "in.txt").write_text("here")
+    write(tmp_path / "work.ipynb", "import os, time\ntime.sleep(1.1)\ntext = open('in.txt').read()\nprint(text)")
+    words = ("work.ipynb", "--store", "elsewhere", "--cwd", "data", "-p", "api_key", "hunter22")
+    assert lines(run(tmp_path, *words)) == ["computed", "computed"]
+    assert printed(tmp_path / "work.out.ipynb") == "here\n"
+    assert not (tmp_path / ".nbcheckpoint" / "cache.db").exists()
+    shown = ended(start(tmp_path, "runs", "--store", "elsewhere", "--json"), 0).stdout
+    assert "hunter22" not in shown
+    assert json.loads(shown)[0]["inputs"] == {"api_key": "<hidden>"}
+
+
+def refused(folder: Path, *words: str, code: int) -> str:
+    done = run(folder, *words, code=code)
+    sentence, hint = done.stderr.strip().splitlines()
+    assert sentence.startswith("nbcheckpoint: ")
+    assert hint.startswith("  ")
+    return sentence
+
+
+def test_what_cannot_be_run_is_told_in_a_sentence(tmp_path: Path) -> None:
+    write(tmp_path / "work.ipynb", "x = 1")
+    assert "there is no notebook" in refused(tmp_path, "other.ipynb", code=3)
+    (tmp_path / "broken.ipynb").write_text('{"cells": [{"cell_type": "nonsense"}]}')
+    assert "is not a valid notebook" in refused(tmp_path, "broken.ipynb", code=2)
+    (tmp_path / "text.ipynb").write_text("hello")
+    assert "is not a valid notebook" in refused(tmp_path, "text.ipynb", code=2)
+    assert "there is no kernel 'perl'" in refused(tmp_path, "work.ipynb", "--kernel", "perl", code=3)
+    assert "cannot be written" in refused(tmp_path, "work.ipynb", "-o", "none/out.ipynb", code=2)
+    assert "memory:// store" in refused(tmp_path, "work.ipynb", "--store", "memory://", code=2)
+    write(tmp_path / "r.ipynb", "x <- 1", kernelspec={"name": "ir", "display_name": "R"})
+    assert "there is no kernel 'ir'" in refused(tmp_path, "r.ipynb", code=3)
+    spec = tmp_path / "jupyter" / "kernels" / "other"
+    spec.mkdir(parents=True)
+    argv = [sys.executable, "-S", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Other", "language": "julia"}))
+    env = {**os.environ, "JUPYTER_DATA_DIR": str(tmp_path / "jupyter")}
+    assert "runs julia" in run(tmp_path, "work.ipynb", "--kernel", "other", code=2, env=env).stderr
+
+
+def test_a_kernel_without_nbcheckpoint(tmp_path: Path) -> None:
+    hide = "import sys; sys.modules['nbcheckpoint'] = None; from ipykernel.kernelapp import *; launch_new_instance()"
+    spec = tmp_path / "jupyter" / "kernels" / "bare"
+    spec.mkdir(parents=True)
+    argv = [sys.executable, "-c", hide, "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Bare", "language": "python"}))
+    write(tmp_path / "work.ipynb", "x = 1")
+    env = {**os.environ, "JUPYTER_DATA_DIR": str(tmp_path / "jupyter")}
+    done = run(tmp_path, "work.ipynb", "--kernel", "bare", code=1, env=env)
+    assert "the kernel cannot import nbcheckpoint" in done.stderr
+    assert runs(tmp_path)[0].status == "failed"
+
+
+def test_the_file_keeps_its_mode_and_a_link_stays_one(tmp_path: Path) -> None:
+    write(tmp_path / "work.ipynb", "print(1)")
+    (tmp_path / "real.ipynb").write_text("")
+    os.chmod(tmp_path / "real.ipynb", 0o640)
+    (tmp_path / "link.ipynb").symlink_to("real.ipynb")
+    run(tmp_path, "work.ipynb", "-o", "link.ipynb")
+    assert (tmp_path / "link.ipynb").is_symlink()
+    assert stat.S_IMODE((tmp_path / "real.ipynb").stat().st_mode) == 0o640
+    assert printed(tmp_path / "real.ipynb") == "1\n"
+
+
+def test_it_is_a_command_of_jupyter_too() -> None:
+    assert "run" in main.commands
+    scripts = Path(sys.executable).parent
+    found = subprocess.run(
+        [str(scripts / "jupyter"), "nbcheckpoint", "run", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "Example: nbcheckpoint run" in found.stdout
