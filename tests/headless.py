@@ -62,7 +62,7 @@ def wait_for(what: Callable[[], Any], process: subprocess.Popen[str] | None = No
         assert time.monotonic() < deadline, "it did not happen"
         if process is not None:
             assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
+        time.sleep(0.1)
     return found
 
 

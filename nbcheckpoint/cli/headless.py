@@ -80,6 +80,10 @@ def execute(request: Any, as_json: bool, report: str | None) -> None:
         close = getattr(watching, "close", None)
         if close is not None:
             close()
+    if report:
+        from nbcheckpoint.cli.report import write
+
+        write(outcome, report)
     if not said_as_json(outcome.to_dict(), as_json):
         say(summary(outcome))
         _tell_error(outcome.error)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping
 
 import click
 
@@ -30,7 +31,7 @@ class Lines(Watcher):
     def __init__(self) -> None:
         self._total = 0
 
-    def begins(self, notebook: Any, total: int, run: Run | None) -> None:
+    def begins(self, total: int, run: Run | None) -> None:
         self._total = total
         if run is not None and run.sessions > 1:
             self.say(f"going on with {run.workflow} {run.id}")
@@ -56,6 +57,8 @@ class Lines(Watcher):
 class Live(Lines):
     """For a terminal: the same lines, and below them how far it is."""
 
+    wants_forecast = True
+
     def __init__(self) -> None:
         super().__init__()
         from rich.console import Console
@@ -72,22 +75,31 @@ class Live(Lines):
             transient=True,
         )
         self._counts: Counter[str] = Counter()
+        self._expected: Mapping[int, float] = {}
+        self._number, self._began = 0, 0.0
         self._cells = self._progress.add_task("cells", total=None, now="")
-        self._loop = self._progress.add_task("loop", total=None, now="", visible=False)
+        self._loop = self._progress.add_task("", total=None, now="", visible=False)
 
-    def begins(self, notebook: Any, total: int, run: Run | None) -> None:
-        super().begins(notebook, total, run)
+    def begins(self, total: int, run: Run | None) -> None:
+        super().begins(total, run)
         self._progress.update(self._cells, total=total)
         self._progress.start()
 
+    def expects(self, seconds: Mapping[int, float]) -> None:
+        self._expected = seconds
+        self._progress.update(self._cells, now=self._now())
+
     def starts(self, number: int, name: str) -> None:
+        self._number, self._began = number, time.monotonic()
         self._progress.update(self._cells, completed=number - 1, now=self._now())
         title = f"{_plain(f'[{number}]')} {_plain(name)[:40]}"
-        self._progress.reset(self._loop, description=title, visible=True, now="", total=None)
+        self._progress.remove_task(self._loop)
+        self._loop = self._progress.add_task(title, total=None, now="")
 
     def goes_on(self, done: int, total: int, left: float | None) -> None:
         now = f"{say_duration(left)} left" if left is not None else ""
         self._progress.update(self._loop, completed=done, total=total or None, now=now)
+        self._progress.update(self._cells, now=self._now(left))
 
     def ends(self, cell: CellOutcome) -> None:
         self._counts[cell.status] += 1
@@ -99,14 +111,22 @@ class Live(Lines):
         self._counts.clear()
         super().dies(error, left)
 
-    def _now(self) -> str:
-        return ", ".join(f"{number} {status}" for status, number in self._counts.items())
+    def _now(self, left: float | None = None) -> str:
+        counts = [f"{number} {status}" for status, number in self._counts.items()]
+        seconds = time_left(self._expected, self._number, time.monotonic() - self._began, left)
+        return ", ".join([*counts, *([f"about {say_duration(seconds)} left"] if seconds >= 1 else [])])
 
     def say(self, text: str, status: str = "") -> None:
         self._console.print(_plain(text), style=COLOURS.get(status, ""), soft_wrap=True)
 
     def close(self) -> None:
         self._progress.stop()
+
+
+def time_left(expected: Mapping[int, float], number: int, elapsed: float, left: float | None) -> float:
+    """Of the cell that is running, by what its loop says or what it took before, and of those behind it."""
+    here = left if left is not None else max(0.0, expected.get(number, 0.0) - elapsed)
+    return here + sum(seconds for cell, seconds in expected.items() if cell > number)
 
 
 def _plain(text: str) -> str:

@@ -370,6 +370,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         if chosen.expire:
             expired = max(expired, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - chosen.expire)))
         found = match(self.session.store, identity, expired_before=expired)
+        if self.since and found.reason.code == "expired":
+            found = found._replace(reason=explain.simple("forced", "--fresh"))
         checkpoint = found.checkpoint or found.progress
         for condition in checkpoint.conditions if checkpoint is not None else ():
             if leaves.digest_of(condition.name, self.shell.user_ns) != condition.digest:

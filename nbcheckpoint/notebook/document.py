@@ -6,7 +6,7 @@ import argparse
 import ast
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,11 @@ def read_cells(path: Path, transform: Transform, *, auto: bool = False) -> list[
         sources = [(str(cell.get("id", "")), "".join(cell["source"])) for cell in code]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path.name} cannot be read as a notebook", hint="save it, and ask again") from error
+    return understand_all(sources, transform, auto=auto)
+
+
+def understand_all(sources: Iterable[tuple[str, str]], transform: Transform, *, auto: bool = False) -> list[CodeCell]:
+    """The code cells of a notebook, given as ids and texts."""
     cells: list[CodeCell] = []
     for number, (id, source) in enumerate(sources, 1):
         cell = understand(number, id, source, transform, auto=auto)

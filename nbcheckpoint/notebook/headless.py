@@ -20,16 +20,15 @@ from nbcheckpoint.config import ENV_STORE, store_location
 from nbcheckpoint.errors import Error, NotFound, RunBusy, StoreError, UsageError
 from nbcheckpoint.model import Owner, Run, RunStatus
 from nbcheckpoint.notebook import document, parameters
+from nbcheckpoint.notebook.forecast import expected
 from nbcheckpoint.notebook.history import first_line
 from nbcheckpoint.notebook.outfile import OutFile
 from nbcheckpoint.notebook.runner import GRACE_SECONDS, CellFailed, Headless, KernelDied, Listener, Stopped, TimedOut
 from nbcheckpoint.notebook.session import UNATTENDED, workflow_of
 from nbcheckpoint.redact import HIDDEN, is_secret
 from nbcheckpoint.store import Store, open_store
-from nbcheckpoint.store.liveness import is_alive, this_process
+from nbcheckpoint.store.liveness import is_alive, is_this_process, this_process
 
-SKIPPED = "skip-execution"
-"""nbclient leaves cells out that are tagged so."""
 ORPHAN_SECONDS = 10.0
 """A kernel whose parent was killed notices within a second or two."""
 CONTINUED: tuple[RunStatus, ...] = ("interrupted", "failed", "paused")
@@ -131,8 +130,13 @@ class Outcome:
 class Watcher:
     """Who is told what happens. Each method may be left as it is."""
 
-    def begins(self, notebook: Any, total: int, run: Run | None) -> None:
+    wants_forecast = False
+
+    def begins(self, total: int, run: Run | None) -> None:
         """So many cells, in this run."""
+
+    def expects(self, seconds: Mapping[int, float]) -> None:
+        """How long the cells will take, as far as that is known, if that is wanted."""
 
     def starts(self, number: int, name: str) -> None:
         """A cell."""
@@ -163,10 +167,11 @@ class _Execution:
         self._request = request
         self._watcher = watcher
         self._path = Path(request.notebook).absolute()
+        self._folder = request.cwd.absolute() if request.cwd else self._path.parent
         self._location = located(request.store, self._path)
         self._notebook = prepared(request)
         self._out = OutFile(request.out)
-        self._numbers = {at: number for number, at in enumerate(runnable(self._notebook), 1)}
+        self._numbers = {at: number for number, at in enumerate(parameters.runnable(self._notebook), 1)}
         self._cells: dict[int, CellOutcome] = {}
         self._lines: dict[int, list[dict[str, Any]]] = {}
         self._deaths = 0
@@ -176,7 +181,8 @@ class _Execution:
             self._watcher.note(f"the notebook has no parameter {name}: is it spelt right?")
         self._out.write(self._notebook)  # that it cannot be written is better known before the work is done
         begun = self._begin()
-        self._watcher.begins(self._notebook, len(self._numbers), begun)
+        self._watcher.begins(len(self._numbers), begun)
+        self._foresee()
         started, error = time.perf_counter(), None
         status: RunStatus = "failed"
         try:
@@ -226,7 +232,7 @@ class _Execution:
             listener=Listener(self._starts, self._told, self._shown, self._ends, self._watcher.stops),
             begin={**_handed_over(begun), "since": since, "words": request.auto},
             kernel=request.kernel,
-            cwd=request.cwd.absolute() if request.cwd else None,
+            cwd=self._folder,
             env=env,
             timeout=request.timeout,
             allow_errors=request.allow_errors,
@@ -242,6 +248,16 @@ class _Execution:
             return None
         with open_store(self._location) as store:
             return store.take(run.id)
+
+    def _foresee(self) -> None:
+        if not self._watcher.wants_forecast:
+            return
+        try:
+            with open_store(self._location) as store:
+                fresh = self._request.fresh
+                self._watcher.expects(expected(self._notebook, self._path, self._folder, store, fresh=fresh))
+        except Exception as error:  # a guess that fails must not keep the notebook from running
+            self._watcher.note(f"how long it will take cannot be told: {error}")
 
     # The record
 
@@ -279,7 +295,7 @@ class _Execution:
         try:
             with open_store(self._location) as store:
                 now = store.run(begun.id)
-                if now.status == "running":
+                if now.status == "running" and now.owner is not None and not is_this_process(now.owner):
                     return now  # somebody has taken it over
                 return store.update_run(begun.id, status=status, owner=None, durable=True)
         except (StoreError, NotFound) as error:
@@ -328,15 +344,6 @@ def prepared(request: Request) -> Any:
     notebook = document.load(Path(request.notebook))
     parameters.inject(notebook, parameters.checked(request.parameters))
     return notebook
-
-
-def runnable(notebook: Any) -> list[int]:
-    """The indices of the cells that will be run."""
-    return [
-        at
-        for at, cell in enumerate(notebook.cells)
-        if cell.cell_type == "code" and cell.source.strip() and SKIPPED not in parameters.tags(cell)
-    ]
 
 
 def clear(notebook: Any) -> None:

@@ -1,5 +1,5 @@
-"""Parameters of a notebook, as papermill has them: a cell tagged `parameters` holds the defaults, and a cell tagged
-`injected-parameters` behind it what was given instead. Pure, but for the notebook it is given."""
+"""What the tags of cells say. Parameters are as papermill has them: a cell tagged `parameters` holds the defaults, and
+a cell tagged `injected-parameters` behind it what was given instead. Pure, but for the notebook it is given."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from nbcheckpoint.errors import UsageError
 
 DEFAULTS = "parameters"
 INJECTED = "injected-parameters"
+SKIPPED = "skip-execution"
+"""Cells tagged so are left out by whoever runs a notebook."""
 
 
 def parse(text: str) -> Any:
@@ -93,3 +95,12 @@ def unknown(notebook: Any, names: Sequence[str]) -> list[str]:
         return []
     known = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return [name for name in names if name not in known]
+
+
+def runnable(notebook: Any) -> list[int]:
+    """The indices of the cells that will be run."""
+    return [
+        at
+        for at, cell in enumerate(notebook.cells)
+        if cell.cell_type == "code" and cell.source.strip() and SKIPPED not in tags(cell)
+    ]

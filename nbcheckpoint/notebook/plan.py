@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from blake3 import blake3
@@ -320,15 +321,18 @@ def plan(
     cells = document.read_cells(session.notebook, transform, auto=auto)
     if cells is not None:
         found = Planner(store, session.workflow, namespace).plan(cells)
-        saved = time.strftime("%H:%M:%S", time.localtime(session.notebook.stat().st_mtime))
-        head = f"{session.workflow} as it was saved at {saved}:"
-        problems = [f"{document.say(cell)} · {cell.problem}" for cell in cells if cell.problem]
-        plain = sum(cell.chosen is None and not cell.problem for cell in cells)
-    else:
-        run = latest_run(session, store)
-        found = list(of_records(cells_of(store, run.id)))
-        head, problems, plain = f"{run.workflow} as it was last run (there is no notebook file to read):", [], 0
-    return _answer(head, found, problems, plain)
+        return answer(session.workflow, session.notebook, cells, found)
+    run = latest_run(session, store)
+    found = list(of_records(cells_of(store, run.id)))
+    return _answer(f"{run.workflow} as it was last run (there is no notebook file to read):", found, [], 0)
+
+
+def answer(workflow: str, path: Path, cells: Sequence[CodeCell], found: Sequence[Planned]) -> Answer:
+    """The forecast for the notebook in a file, as it is shown."""
+    saved = time.strftime("%H:%M:%S", time.localtime(path.stat().st_mtime))
+    problems = [f"{document.say(cell)} · {cell.problem}" for cell in cells if cell.problem]
+    plain = sum(cell.chosen is None and not cell.problem for cell in cells)
+    return _answer(f"{workflow} as it was saved at {saved}:", found, problems, plain)
 
 
 def of_records(cells: Sequence[CellRun]) -> Iterator[Planned]:
