@@ -118,7 +118,7 @@ def test_a_loop_stops_at_the_very_next_item_when_it_is_due(items: Any, rings: tu
     for item in loop.walk(boundary):
         seen.append(item)
         if len(seen) - 1 in rings:
-            loop._ring()
+            loop.ring()
     assert seen == list(items)
     assert saved == [at + 1 for at in rings if at < len(items)]
     assert loop.done == len(items)
@@ -128,6 +128,6 @@ def test_a_bell_before_the_first_item_is_heard() -> None:
     loop = loop_over(range(5))
     saved: list[int] = []
     walk = loop.walk(lambda: (saved.append(loop.done), setattr(loop, "due", False))[0])
-    loop._ring()
+    loop.ring()
     assert list(walk) == [0, 1, 2, 3, 4]
     assert saved in ([0], [1])
