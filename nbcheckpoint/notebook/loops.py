@@ -22,7 +22,6 @@ from __future__ import annotations
 import ast
 import gc
 import itertools
-import operator
 import threading
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
@@ -186,7 +185,8 @@ class Loop:
         self.start: dict[str, Any] = {}
         """The random state before it began."""
         self._iterator: Any = None
-        self._gate: list[bool] = []
+        self._stretch: tuple[Iterator[Any], list[Any]] = iter(()), []
+        """Of a range: the numbers being given out, and those taken back from them."""
         self._trail: Trail | None = None
         self._by = "condition"
         self._given = False
@@ -276,20 +276,19 @@ class Loop:
     def _stretches(self, boundary: Callable[[], None]) -> Iterator[Iterator[Any]]:
         """The numbers of a range, in stretches that Python goes through without coming back to us.
 
-        A stretch is as long as its gate, a list that is emptied when the loop is to be saved: the very next number is
-        then not given out. `compress` takes a number before it asks the gate, so there is one more than are meant to
-        come through, and always exactly one is taken in vain: what is left tells how many have come through.
+        When the loop is to be saved, the rest of the stretch is taken back, by `_ring` in another thread: emptying
+        a range's iterator into a list is one step to Python, so every number is either given out or taken back.
+        A bell that rings between two stretches may look at the old one; so it is asked for once the new one is there.
         """
         __tracebackhide__ = True
         rest = _rest_of(self._iterator)
         while rest:
-            gate = self._gate = [True] * min(len(rest), _STRETCH)
-            size = len(gate)
-            ahead = iter(range(rest.start, rest.start + (size + 1) * rest.step, rest.step))
+            stretch = rest[:_STRETCH]
+            ahead, back = self._stretch = iter(stretch), list[Any]()
             if self.due:
-                gate.clear()  # it rang before there was a gate
-            yield itertools.compress(ahead, gate)
-            through = size - operator.length_hint(ahead)
+                back.extend(ahead)
+            yield ahead
+            through = len(stretch) - len(back)
             self.done += through
             rest = rest[through:]
             self._iterator = iter(rest)
@@ -320,7 +319,8 @@ class Loop:
     def ring(self) -> None:
         """It is time."""
         self.due = True
-        self._gate.clear()
+        ahead, back = self._stretch
+        back.extend(ahead)
 
     def stop(self) -> None:
         """It has come to its end, or is not to be saved any more."""

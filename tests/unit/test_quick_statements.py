@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import itertools
 import pickle
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -131,3 +133,35 @@ def test_a_bell_before_the_first_item_is_heard() -> None:
     loop.ring()
     assert list(walk) == [0, 1, 2, 3, 4]
     assert saved in ([0], [1])
+
+
+@pytest.mark.usefixtures("no_timers")
+def test_no_number_is_lost_or_given_twice_when_the_bell_rings_in_another_thread() -> None:
+    """At any moment: between asking and answering, between two stretches."""
+    loop = loop_over(range(10**12))
+    over, saved, expected = threading.Event(), 0, 0
+
+    def ring() -> None:
+        while not over.is_set():
+            loop._ring()
+
+    def boundary() -> None:
+        nonlocal saved
+        saved += 1
+        assert loop.done == expected
+        loop.arm(0.0)
+
+    ringer = threading.Thread(target=ring)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        ringer.start()
+        for item in loop.walk(boundary):
+            assert item == expected
+            expected += 1
+            if saved == 300:
+                break
+    finally:
+        sys.setswitchinterval(before)
+        over.set()
+        ringer.join()
