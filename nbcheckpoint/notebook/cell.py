@@ -34,6 +34,8 @@ class Cell:
     running: Running | None = None
     entered: int = -1
     """The statement that was entered last, if it was to be run."""
+    untouched: tuple[str, ...] | None = None
+    """The keys of its statements, if nothing was woven into it: in automatic mode, one that seems quick."""
     passing: tuple[int, str, str, float] | None = None
     """A statement that just runs, in automatic mode: its number, its code's key, its source and when it began."""
     done: list[line.Done] = field(default_factory=list)
@@ -134,6 +136,16 @@ def salt(chosen: argparse.Namespace) -> str:
 def lines_of(raw: str, node: ast.stmt) -> str:
     """The statement as the user wrote it: the marker keeps every line in its place."""
     return "\n".join(raw.lstrip("\n").splitlines()[node.lineno - 1 : node.end_lineno])
+
+
+def line_of(error: BaseException, user_ns: dict[str, Any]) -> int:
+    """The line of the cell that an error comes from; 0 if it does not come from the cell itself."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_globals is user_ns:
+            return traceback.tb_lineno
+        traceback = traceback.tb_next
+    return 0
 
 
 def hint(error: Error) -> str:

@@ -50,10 +50,11 @@ from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, StoreError, 
 from nbcheckpoint.fingerprint import explain, files, rng
 from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, names_in
 from nbcheckpoint.model import Checkpoint, Reason, Step, StepStatus
-from nbcheckpoint.notebook import leaves, line, namespace, options, weave
+from nbcheckpoint.notebook import guess, leaves, line, namespace, options, weave
 from nbcheckpoint.notebook.cell import (
     Cell,
     hint,
+    line_of,
     lines_of,
     note_interrupts,
     own_text,
@@ -79,6 +80,9 @@ QUICK_SECONDS = 0.5
 """Work that is done again sooner than the disk syncs, all in all, may wait for the end of the cell."""
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 """Seconds between the attempts of a statement that fails."""
+GUESS_SHARE = 0.2
+"""What is taken to need less than this share of the least time worth saving is not looked at."""
+NOT_LOOKED_AT = "nobody had looked at its inputs beforehand, for the sake of speed; next time they will be looked at"
 LOOK_SHARE = 0.5
 """Of the time a statement took before, so much may be spent on finding out whether it has to run."""
 
@@ -128,6 +132,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             return rest  # what it times is shown to us next
         cell = self._cell
         with self._telling(cell, "not checkpointed"):
+            if text is None and self._seems_quick(cell, rest):
+                return rest
             return self._weave(cell, rest, options.parse(text) if text is not None else options.automatic())
         return rest
 
@@ -240,6 +246,20 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
 
     # Before
 
+    def _seems_quick(self, cell: Cell, tree: ast.Module) -> bool:
+        """In automatic mode: a cell in which nothing takes long, as far as one can tell, is left as it is."""
+        nodes = tuple(node for node in tree.body if not weave.is_definition(node))
+        if not guess.is_quick(nodes, self.shell.user_ns, GUESS_SHARE * self.pace.min_seconds):
+            return False
+        chosen = options.automatic()
+        cell.chosen, cell.statements = chosen, nodes
+        keys = tuple(self._key(cell, n, ast.Module([node], [])) for n, node in enumerate(nodes))
+        if any(key in self._slow or self.session.store.find(key, limit=1) for key in keys):
+            cell.chosen, cell.statements = None, ()
+            return False
+        cell.untouched = keys
+        return True
+
     def _weave(self, cell: Cell, rest: ast.Module, chosen: argparse.Namespace) -> ast.Module:
         if self.shell.ast_node_interactivity == "last_expr_or_assign":
             raise UsageError("not checkpointed", hint="it does not go together with last_expr_or_assign")
@@ -275,6 +295,13 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         code: types.CodeType = compile(tree, "<statement>", "exec", flags=_FLAGS, dont_inherit=True)
         own = names_in(code)
         deadline, known, thorough = self._deadline(key) if cell.chosen.automatic else (None, True, True)
+        if (
+            not known
+            and not thorough
+            and guess.is_quick([node], self.shell.user_ns, GUESS_SHARE * self.pace.min_seconds)
+        ):
+            cell.passing = number, key, lines_of(cell.raw, node), time.perf_counter()
+            return True
         looking = time.thread_time()
         identity = self._identify(cell, tree, code, key, deadline, thorough=thorough)
         if cell.chosen.automatic:
@@ -476,7 +503,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         done.quick = seconds < self.pace.min_seconds
         if not done.quick:
             self._slow[key] = seconds
-            done.problem = "its inputs are too large to be looked at before every statement; next time they will be"
+            done.problem = NOT_LOOKED_AT
         cell.done.append(done)
 
     def _save(self, cell: Cell, running: Running) -> None:
@@ -533,7 +560,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
     # At the end
 
     def _end(self, cell: Cell, result: Any) -> None:
-        assert cell.step is not None
+        if cell.untouched is not None:
+            self._passed_by(cell, result.error_before_exec or result.error_in_exec)
         failure = self._finish_saving(cell)
         if failure is not None and result.success:
             result.error_in_exec = failure
@@ -548,6 +576,9 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             status = "restored" if all_restored else "completed"
         assert cell.chosen is not None
         quick = all(done.quick for done in cell.done) and error is None and seconds < self.pace.min_seconds
+        if cell.step is None:
+            name = cell.chosen.name or title(ast.Module(list(cell.statements), []))
+            cell.step = self.session.new_step(name, cell.id)
         if cell.chosen.automatic and quick:
             return self.session.end_quick_step(cell.step, cell.done, seconds)
         self.session.end_step(
@@ -563,6 +594,17 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             self._remember_cut(cell, running, loops_.saved)
             cell.note = f"{status} · the loop goes on {loops_.where} when the cell is run again"
         return None
+
+    def _passed_by(self, cell: Cell, error: BaseException | None) -> None:
+        """A cell that was left as it is has run: what its statements took is known of all of them together."""
+        assert cell.untouched is not None
+        ran = list(zip(cell.statements, cell.untouched, strict=True))
+        if error is not None:  # those before the one that failed
+            ran = [(node, key) for node, key in ran if node.lineno <= line_of(error, self.shell.user_ns)][:-1]
+        seconds = (time.perf_counter() - cell.started) / max(1, len(ran))
+        for node, key in ran:
+            cell.passing = -1, key, lines_of(cell.raw, node), time.perf_counter() - seconds
+            self._passed(cell, *cell.passing[1:])
 
     def _finish_saving(self, cell: Cell) -> Error | None:
         """Save what is left to be saved. Returns why the cell is to fail, if it is."""

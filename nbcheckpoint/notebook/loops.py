@@ -22,12 +22,12 @@ from __future__ import annotations
 import ast
 import gc
 import itertools
-import threading
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from typing import Any
 
+from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.engine.trail import PLAIN, Trail, advance, follow
 from nbcheckpoint.fingerprint.code import bound_by_target, names_in_tree
@@ -173,7 +173,7 @@ class Loop:
         variables, they need not be saved with it."""
         self._pace = pace
         self._every = every
-        self._timer: threading.Timer | None = None
+        self._bell: alarm.Call | None = None
         self.at = -1
         """Save when so many iterations are done; -1: by the clock."""
         self.begun = False
@@ -312,9 +312,7 @@ class Loop:
         self._ring_in(_SOON_SECONDS)
 
     def _ring_in(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self.ring)
-        self._timer.name, self._timer.daemon = "nbcheckpoint-loop", True
-        self._timer.start()
+        self._bell = alarm.later(seconds, self.ring)
 
     def ring(self) -> None:
         """It is time."""
@@ -324,8 +322,8 @@ class Loop:
 
     def stop(self) -> None:
         """It has come to its end, or is not to be saved any more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._bell is not None:
+            self._bell.call_off()
         self.due, self.at, self.open = False, -1, False
 
 

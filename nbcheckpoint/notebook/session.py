@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from nbcheckpoint.backend.base import ABSENT
 from nbcheckpoint.config import store_location
-from nbcheckpoint.engine import context
+from nbcheckpoint.engine import alarm, context
 from nbcheckpoint.errors import Conflict, Error, Fenced, NotFound, RunBusy, StoreError
 from nbcheckpoint.events import emit
 from nbcheckpoint.model import Checkpoint, Run, RunStatus, Step, StepStatus, new_id, utc_now
@@ -58,9 +58,10 @@ class Session:
         """What the user has yet to be told."""
         self._upkeep: Background | None = None
         self._next = 0
-        self._later: threading.Timer | None = None
+        self._later: Step | None = None
+        """The step that is written down if it is still running when it is time."""
         self._quick: list[Step] = []
-        self._noting = threading.Lock()
+        self._noting = threading.RLock()
         self._pid = os.getpid()
         self._adopted = False
         self.on_progress: Callable[[int, int, float | None], None] | None = None
@@ -144,8 +145,8 @@ class Session:
         except RunBusy:
             return None  # another kernel was faster
 
-    def begin_step(self, name: str, cell: str, *, after: float = 0.0) -> Step:
-        """Say what is about to run, or what is still running `after` so long. Survives the death of this kernel."""
+    def new_step(self, name: str, cell: str) -> Step:
+        """A step that is running, of which nobody is told yet."""
         step = Step(
             run=self.run.id,
             address=f"{self._next:06d}",
@@ -156,13 +157,22 @@ class Session:
             meta={"session": self.run.sessions},
         )
         self._next += 1
+        return step
+
+    def begin_step(self, name: str, cell: str, *, after: float = 0.0) -> Step:
+        """Say what is about to run, or what is still running `after` so long. Survives the death of this kernel."""
+        step = self.new_step(name, cell)
         if after:
-            self._later = threading.Timer(after, self._note, [step])
-            self._later.name, self._later.daemon = "nbcheckpoint-step", True
-            self._later.start()
+            self._later = step
+            alarm.later(after, lambda: self._note_late(step))
         else:
             self._note(step)
         return step
+
+    def _note_late(self, step: Step) -> None:
+        with self._noting:
+            if self._later is step:  # it has not ended, nor been told otherwise
+                self._note(step)
 
     def forget(self, checkpoint: Checkpoint) -> None:
         """Another one holds more: this one goes, and so do its bytes before long."""
@@ -173,7 +183,7 @@ class Session:
     def note_progress(self, step: Step, done: int, total: int, seconds: float) -> None:
         """How far a loop of a running cell has come, for whoever is watching, with a guess how long it will take."""
         left = round(seconds / done * (total - done), 1) if done and total else None
-        self._stop_timer()
+        self._expect_nothing()
         self._note(replace(step, seconds=seconds, meta={**step.meta, "done": done, "total": total, "left": left}))
         if self.on_progress is not None:
             self.on_progress(done, total, left)
@@ -181,18 +191,17 @@ class Session:
     def end_quick_step(self, step: Step, done: Sequence[Done], seconds: float) -> None:
         """A cell nobody asked to be saved was over at once. That it ran is written down with what comes next: which
         of its names are not what was saved before has to be known, but is not worth a commit."""
-        self._stop_timer()
+        self._expect_nothing()
         if done:
             self._quick.append(replace(step, status="completed", seconds=seconds))
             self._quick += [_statement(step, at, item) for at, item in enumerate(done)]
         if len(self._quick) > 500 or (self._heart is not None and self._heart.lost):
             self._note()
 
-    def _stop_timer(self) -> None:
+    def _expect_nothing(self) -> None:
         if self._later is not None:
-            self._later.cancel()
-            self._later.join()  # or it could speak after the end has been told
-            self._later = None
+            with self._noting:  # or it could be told that it runs after it has been told that it ended
+                self._later = None
 
     def _note(self, *steps: Step) -> bool:
         """Write steps down. A disk that cannot be written is told when something is to be saved, not here."""
@@ -244,7 +253,7 @@ class Session:
 
     def end_step(self, step: Step, status: StepStatus, done: Sequence[Done], **fields: Any) -> None:
         """Say how a cell and its statements ended, and count it in the run."""
-        self._stop_timer()
+        self._expect_nothing()
         saved = [item.checkpoint for item in done if item.checkpoint is not None]
         reasons = [item.reason for item in done if item.reason.text and item.status != "restored"]
         whole = replace(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.kernels import Cell, Kernel
@@ -134,3 +136,71 @@ def test_what_a_quick_statement_bound_is_not_brought_back_as_it_was_before(kerne
     kernel.start()
     kernel.run("%load_ext nbcheckpoint\n%checkpoint resume")
     assert kernel.run("y, globals().get('x', 5)").result == "(2, 5)"
+
+
+# Cells that seem quick are left as they are. That must never show, except in how long they take.
+
+PANDAS = IMPORTS + "\nimport pandas as pd"
+DATA = "frame = pd.DataFrame({'a': np.arange(50_000), 'b': [str(n % 7) for n in range(50_000)]})"
+SLOW_HEAD = "quick_head = pd.DataFrame.head\npd.DataFrame.head = lambda self: (time.sleep(0.4), quick_head(self))[1]"
+
+
+def test_a_statement_that_was_wrongly_taken_for_quick_says_so_and_is_saved_the_next_time(kernel: Kernel) -> None:
+    cells = [PANDAS, DATA, SLOW_HEAD, "top = frame.head()"]
+    kernel.run(AUTO)
+    first = [kernel.run(cell) for cell in cells][-1]
+    assert first.line.endswith("next time they will be looked at")
+    assert re.search("saved .*top", kernel.run(cells[-1]).line)
+    assert again(kernel, *cells)[-1].status == "restored", "it seems quick, and yet it is looked up"
+    assert kernel.run("len(top)").result == "5"
+
+
+def test_what_quick_cells_change_is_seen_by_slow_ones(kernel: Kernel) -> None:
+    slow = "total = (time.sleep(0.3), int(frame['a'].sum()) + sum(rows) + sum(len(r) for r in records))[1]"
+    made = [PANDAS, DATA, "rows = [1, 2]\nrecords = [{'a': 1}, {'a': 2}]"]
+    changes = ["frame['a'] = frame['a'] * 2", "rows.append(3)", "records[0]['b'] = 1", "rows[0] = 7", "del rows[0]",
+               "frame = frame[frame['a'] > 10]", "rows += [1]", "records.append({})"]  # fmt: skip
+    kernel.run(AUTO)
+    for cell in [*made, slow]:
+        kernel.run(cell)
+    seen = {kernel.run("total").result}
+    for change in changes:
+        kernel.run(change)
+        assert kernel.run(slow).status == "computed", change
+        check = "total == int(frame['a'].sum()) + sum(rows) + sum(len(r) for r in records)"
+        assert kernel.run(check).result == "True"
+        seen.add(kernel.run("total").result)
+    assert len(seen) > 4
+    last = again(kernel, *made, slow, *(cell for change in changes for cell in (change, slow)))
+    assert [cell.status for cell in last[3::2]] == ["restored"] * 9, "each state of them is known"
+    assert kernel.run("total == int(frame['a'].sum()) + sum(rows) + sum(len(r) for r in records)").result == "True"
+
+
+def test_a_cell_that_seems_quick_behaves_as_without_us(kernel: Kernel) -> None:
+    kernel.run(AUTO)
+    kernel.run("rows = [1, 2, 3]")
+    assert kernel.run("rows").result == "[1, 2, 3]"
+    assert kernel.run("print(len(rows))").stdout == "3\n"
+    assert kernel.run("rows[1];").result == ""
+    failed = kernel.run("rows.append(4)\n\nrows[10]\nrows.append(5)", fails=True)
+    assert failed.error == "IndexError"
+    told = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(failed.traceback))
+    assert "----> 3 rows[10]" in told
+    assert "nbcheckpoint" not in told
+    assert kernel.run("rows").result == "[1, 2, 3, 4]"
+
+
+@pytest.mark.parametrize(
+    ("failing", "said"), [("x.append(2)\nx[7]", "caution: x may have been changed"), ("x = 7\nx[7]", "not bound: x")]
+)
+def test_time_travel_knows_what_a_quick_cell_did_before_it_failed(kernel: Kernel, failing: str, said: str) -> None:
+    kernel.run(AUTO)
+    for cell in [IMPORTS, "x = (time.sleep(0.3), [1])[1]"]:
+        kernel.run(cell)
+    kernel.run(failing, fails=True)
+    kernel.run("y = (time.sleep(0.3), 2)[1]")
+    kernel.kill()
+    kernel.start()
+    kernel.run("%load_ext nbcheckpoint")
+    assert said in kernel.run("%checkpoint resume").result
+    assert kernel.run("y").result == "2"

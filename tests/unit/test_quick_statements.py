@@ -143,7 +143,7 @@ def test_no_number_is_lost_or_given_twice_when_the_bell_rings_in_another_thread(
 
     def ring() -> None:
         while not over.is_set():
-            loop._ring()
+            loop.ring()
 
     def boundary() -> None:
         nonlocal saved
