@@ -60,17 +60,19 @@ def test_what_one_usually_asks_large_things_is_quick(source: str) -> None:
     assert quick(source)
 
 
-@pytest.mark.parametrize(
-    "source",
-    ["function(n)", "np.linalg.svd(big)", "frame.apply(function)", "frame['number'].map(lambda x: x)", "big @ big.T",
-     "frame.to_csv('a.csv')", "frame.groupby('name').sum()", "frame.merge(frame)", "for x in records: pass",
-     "while n: pass", "with n: pass", "def f(): pass", "import os", "n ** n ** n ** n", "'-' * 10 ** 10", "[0] * 10 ** 9",
-     "unknown", "odd", "odd.append(1)", "odd_frame.head()", "objects.sum()", "n.real", "records.attribute", "x = await n", "huge.sum()",
-     "big[:, None] * big[None, :]", "big[:, 0] + big[0]", "range(10 ** 12)", "list(range(10 ** 9))", "sorted(many)",
-     "[x for x in records for y in records]", "(x := n)", "print(*records)", "x.y = 1", "a, b = n", "eval('n')",
-     "many.sort()", "sum(sum(many) for x in many)", "open('f')", "input()", "frame.describe(include=function)", "pd.concat([frame] * 100)",
-     "{**frame}", "text.join(records)", "len(open('f').read())", "lambda: 1", "1 if n else 2", "frame.sample(5)", "1 << 10 ** 9"],
-)  # fmt: skip
+UNKNOWN = """
+function(n) | np.linalg.svd(big) | frame.apply(function) | frame['number'].map(lambda x: x) | big @ big.T | lambda: 1
+frame.to_csv('a.csv') | frame.groupby('name').sum() | frame.merge(frame) | for x in records: pass | while n: pass
+with n: pass | def f(): pass | import os | n ** n ** n ** n | '-' * 10 ** 10 | [0] * 10 ** 9 | unknown | odd
+odd.append(1) | odd_frame.head() | objects.sum() | n.real | records.attribute | x = await n | huge.sum() | (x := n)
+big[:, None] * big[None, :] | big[:, 0] + big[0] | range(10 ** 12) | list(range(10 ** 9)) | sorted(many) | many.sort()
+[x for x in records for y in records] | print(*records) | x.y = 1 | a, b = n | eval('n') | sum(sum(many) for x in many)
+open('f') | input() | frame.describe(include=function) | pd.concat([frame] * 100) | {**frame} | text.join(records)
+len(open('f').read()) | 1 if n else 2 | frame.sample(5) | 1 << 10 ** 9
+"""
+
+
+@pytest.mark.parametrize("source", UNKNOWN.strip().replace("\n", " | ").split(" | "))
 def test_whatever_is_not_well_known_is_not_taken_for_quick(source: str) -> None:
     assert not quick(source)
 
