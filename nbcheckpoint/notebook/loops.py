@@ -276,7 +276,7 @@ class Loop:
     def _stretches(self, boundary: Callable[[], None]) -> Iterator[Iterator[Any]]:
         """The numbers of a range, in stretches that Python goes through without coming back to us.
 
-        When the loop is to be saved, the rest of the stretch is taken back, by `_ring` in another thread: emptying
+        When the loop is to be saved, the rest of the stretch is taken back, by `ring` in another thread: emptying
         a range's iterator into a list is one step to Python, so every number is either given out or taken back.
         A bell that rings between two stretches may look at the old one; so it is asked for once the new one is there.
         """
