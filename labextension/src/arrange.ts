@@ -1,41 +1,41 @@
 /**
- * Which runs are shown, and in which order. Pure: the list in, what the view draws out.
+ * Which rows the list of runs has, and in which order. Pure: the lists in, what the view draws out.
  */
 
-import type { IRun, IRunList, RunStatus } from './tokens';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { ago, duration, runStatus, size } from './format';
+import type { IFilter, IRun, IRunList, RunStatus } from './tokens';
+import type { IRow } from './windowing';
 
 /**
- * Runs of one status.
+ * Where in the list a run stands: among those of the notebook in front, or among all.
  */
-export interface IGroup {
-  readonly status: RunStatus;
-  readonly runs: ReadonlyArray<IRun>;
+export type Place = 'mine' | 'all';
+
+export interface IRunRow extends IRow {
+  readonly kind: 'run';
+  readonly run: IRun;
+  readonly place: Place;
+  readonly aria: { 'aria-label': string };
 }
 
-/**
- * What the view draws.
- */
-export interface IArrangement {
-  /**
-   * Runs of the notebook in front, newest first; null when there is no notebook.
-   */
-  readonly mine: ReadonlyArray<IRun> | null;
-
-  /**
-   * All runs, by status; within one, newest first.
-   */
-  readonly groups: ReadonlyArray<IGroup>;
-
-  /**
-   * How many runs there are in the groups.
-   */
-  readonly count: number;
+export interface ITitleRow extends IRow {
+  readonly kind: 'section' | 'group';
+  readonly label: string;
+  readonly count: string;
 }
+
+export interface ITextRow extends IRow {
+  readonly kind: 'quiet' | 'more';
+  readonly label: string;
+}
+
+export type ListRow = IRunRow | ITitleRow | ITextRow;
 
 /**
  * What moves comes first, then what waits for somebody, then what is done.
  */
-const ORDER: ReadonlyArray<RunStatus> = [
+export const STATUSES: ReadonlyArray<RunStatus> = [
   'running',
   'paused',
   'interrupted',
@@ -45,28 +45,139 @@ const ORDER: ReadonlyArray<RunStatus> = [
 ];
 
 /**
- * Arrange a list.
- *
- * @param filter Only runs that contain each of its words, in whatever case.
+ * All rows: this notebook's runs newest first, then all runs by status.
  */
-export function arrange(list: IRunList, filter: string): IArrangement {
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = list.runs.filter(run => contains(run, words));
+export function arrange(
+  mine: IRunList | null,
+  all: IRunList,
+  filter: IFilter,
+  trans: TranslationBundle
+): ListRow[] {
+  const rows: ListRow[] = [];
+  if (mine) {
+    rows.push(title('section', trans.__('This notebook'), counted(mine)));
+    rows.push(...mine.runs.map(run => runRow(run, 'mine', trans)));
+    if (mine.runs.length === 0) {
+      rows.push({
+        kind: 'quiet',
+        key: 'mine-none',
+        lines: 1,
+        isItem: false,
+        label: isFiltered(filter)
+          ? trans.__('No run of it matches.')
+          : trans.__('No runs yet.')
+      });
+    }
+    if (mine.next) {
+      rows.push({
+        kind: 'more',
+        key: 'mine-more',
+        lines: 1,
+        isItem: true,
+        label: trans.__('Show older runs of this notebook')
+      });
+    }
+  }
+  rows.push(title('section', trans.__('All notebooks'), counted(all)));
+  for (const status of STATUSES) {
+    const runs = all.runs.filter(run => run.status === status);
+    if (runs.length > 0) {
+      const count = all.next ? `${runs.length}+` : String(runs.length);
+      rows.push(title('group', runStatus(status, trans), count));
+      rows.push(...runs.map(run => runRow(run, 'all', trans)));
+    }
+  }
+  if (all.runs.length === 0) {
+    rows.push({
+      kind: 'quiet',
+      key: 'all-none',
+      lines: 1,
+      isItem: false,
+      label: trans.__('No run matches.')
+    });
+  }
+  return rows;
+}
+
+/**
+ * Is anything left out?
+ */
+export function isFiltered(filter: IFilter): boolean {
+  return Boolean(filter.text || filter.status || filter.tag);
+}
+
+/**
+ * Every tag there is among the runs, in alphabetical order.
+ */
+export function tagsOf(lists: ReadonlyArray<IRunList | null>): string[] {
+  const tags = lists.flatMap(list => list?.runs.flatMap(run => run.tags) ?? []);
+  return [...new Set(tags)].sort();
+}
+
+function counted(list: IRunList): string {
+  return list.next ? `${list.runs.length}+` : String(list.runs.length);
+}
+
+function title(
+  kind: 'section' | 'group',
+  label: string,
+  count: string
+): ITitleRow {
   return {
-    mine: list.workflow
-      ? shown.filter(run => run.workflow === list.workflow)
-      : null,
-    groups: ORDER.map(status => ({
-      status,
-      runs: shown.filter(run => run.status === status)
-    })).filter(group => group.runs.length > 0),
-    count: shown.length
+    kind,
+    key: `${kind}-${label}`,
+    lines: kind === 'section' ? 1.2 : 1,
+    isItem: false,
+    label,
+    count
   };
 }
 
-function contains(run: IRun, words: string[]): boolean {
-  const text = [run.workflow, run.status, run.note, run.id]
-    .join('\n')
-    .toLowerCase();
-  return words.every(word => text.includes(word));
+function runRow(run: IRun, place: Place, trans: TranslationBundle): IRunRow {
+  const now = Date.now();
+  return {
+    kind: 'run',
+    key: `${place}/${run.id}`,
+    lines: run.note || run.tags.length > 0 ? 3 : 2,
+    isItem: true,
+    run,
+    place,
+    aria: {
+      'aria-label': [
+        run.workflow,
+        runStatus(run.status, trans),
+        ago(run.updated, now, trans),
+        run.pinned ? trans.__('pinned') : '',
+        ...runFacts(run, trans),
+        run.note
+      ]
+        .filter(Boolean)
+        .join(', ')
+    }
+  };
+}
+
+/**
+ * What a run came to, in a few words each; what there is none of is left out.
+ */
+export function runFacts(run: IRun, trans: TranslationBundle): string[] {
+  const computed = run.steps.completed ?? 0;
+  const restored = run.steps.restored ?? 0;
+  const facts = [];
+  if (computed) {
+    facts.push(trans.__('%1 computed', computed));
+  }
+  if (restored) {
+    facts.push(trans.__('%1 restored', restored));
+  }
+  if (run.bytes) {
+    facts.push(trans.__('%1 saved', size(run.bytes)));
+  }
+  if (run.sparedSeconds >= 0.05) {
+    facts.push(trans.__('%1 spared', duration(run.sparedSeconds)));
+  }
+  if (!run.trusted) {
+    facts.push(trans.__('untrusted'));
+  }
+  return facts;
 }

@@ -8,19 +8,27 @@ import type {
 } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStateDB } from '@jupyterlab/statedb';
+import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { NotebookBadges } from './badge';
+import type { Opener } from './actions';
+import { Actions } from './actions';
+import { NotebookBanner } from './banner';
 import { addCommands } from './commands';
 import { CheckpointModel } from './model';
+import { Notebooks } from './notebooks';
+import { Restorer } from './restorer';
 import { CheckpointSidebar } from './sidebar';
+import { StatusItem } from './status';
 import { ICheckpointModel } from './tokens';
 
 export { ICheckpointModel } from './tokens';
 export type { IProblem, IRun, IRunList, IStep } from './tokens';
 
-const SIDEBAR = 'nbcheckpoint:plugin';
+const PLUGIN = 'nbcheckpoint:plugin';
 
 /**
  * The model: what the server knows, about the notebook in front.
@@ -59,61 +67,183 @@ const model: JupyterFrontEndPlugin<ICheckpointModel> = {
 };
 
 /**
- * The panel on the left, and the commands.
+ * What the user has set.
  */
-const sidebar: JupyterFrontEndPlugin<void> = {
-  id: SIDEBAR,
-  description: 'Lists what nbcheckpoint has saved in the left sidebar.',
+interface ISettings {
+  banner: boolean;
+  lookForStale: boolean;
+}
+
+/**
+ * The panel on the left, the commands, and what each notebook has of ours.
+ */
+const main: JupyterFrontEndPlugin<void> = {
+  id: PLUGIN,
+  description: 'Shows what nbcheckpoint has saved, and goes on with it.',
   autoStart: true,
   requires: [ICheckpointModel],
-  optional: [ICommandPalette, ILayoutRestorer, ISettingRegistry, ITranslator],
+  optional: [
+    INotebookTracker,
+    ICommandPalette,
+    ILayoutRestorer,
+    ISettingRegistry,
+    IStatusBar,
+    IStateDB,
+    ITranslator
+  ],
   activate: (
     app: JupyterFrontEnd,
     checkpoints: ICheckpointModel,
+    tracker: INotebookTracker | null,
     palette: ICommandPalette | null,
-    restorer: ILayoutRestorer | null,
-    settings: ISettingRegistry | null,
+    layout: ILayoutRestorer | null,
+    registry: ISettingRegistry | null,
+    statusBar: IStatusBar | null,
+    state: IStateDB | null,
     translator: ITranslator | null
   ): void => {
-    const panel = new CheckpointSidebar(checkpoints, translator ?? undefined);
     const trans = (translator ?? nullTranslator).load('nbcheckpoint');
-    app.shell.add(panel, 'left', { rank: 650, type: 'Checkpoints' });
-    restorer?.add(panel, panel.id);
-    const added = addCommands(app, checkpoints, panel, palette, trans);
-    panel.disposed.connect(() => added.dispose());
-    void settings?.load(SIDEBAR).then(
-      loaded => {
-        const apply = (): void => {
-          checkpoints.refreshSeconds = loaded.get('refreshSeconds')
-            .composite as number;
-        };
-        loaded.changed.connect(apply);
-        apply();
-      },
-      reason => console.error(`No settings for ${SIDEBAR}`, reason)
+    const restorer = new Restorer(trans);
+    const open = opener(app, tracker);
+    const actions = new Actions(checkpoints, open, restorer, trans);
+    const sidebar = new CheckpointSidebar(
+      checkpoints,
+      actions,
+      translator ?? undefined
     );
+    app.shell.add(sidebar, 'left', { rank: 650, type: 'Checkpoints' });
+    layout?.add(sidebar, sidebar.id);
+    const wanted: ISettings = { banner: true, lookForStale: true };
+    void follow(registry, checkpoints, wanted);
+    const banner = (panel: NotebookPanel): NotebookBanner | null =>
+      wanted.banner
+        ? new NotebookBanner({
+            panel,
+            settings: app.serviceManager.serverSettings,
+            localPath: path => app.serviceManager.contents.localPath(path),
+            restorer,
+            choose: run => {
+              app.shell.activateById(sidebar.id);
+              checkpoints.open(run.id);
+            },
+            state,
+            trans
+          })
+        : null;
+    const notebooks = tracker
+      ? new Notebooks(tracker, {
+          trans,
+          banner,
+          lookForStale: () => wanted.lookForStale
+        })
+      : null;
+    notebooks?.asked.connect((_, checkpoint) => {
+      app.shell.activateById(sidebar.id);
+      void showCheckpoint(checkpoints, checkpoint);
+    });
+    const added = addCommands({
+      app,
+      model: checkpoints,
+      actions,
+      sidebar,
+      notebooks,
+      tracker,
+      palette,
+      trans
+    });
+    sidebar.disposed.connect(() => added.dispose());
+    if (statusBar && notebooks && tracker) {
+      const item = new StatusItem(
+        () => {
+          const panel = tracker.currentWidget;
+          const ours = panel && notebooks.of(panel);
+          return ours
+            ? { auto: ours.automatic.on, counts: ours.badges.counts }
+            : null;
+        },
+        () => app.shell.activateById(sidebar.id),
+        trans
+      );
+      notebooks.changed.connect(() => item.update());
+      statusBar.registerStatusItem('nbcheckpoint:status', {
+        item,
+        align: 'right',
+        rank: 50,
+        isActive: () => tracker.currentWidget !== null,
+        activeStateChanged: notebooks.changed
+      });
+    }
   }
 };
 
 /**
- * The badges on cells.
+ * Opens notebooks, or finds those that are open.
  */
-const badges: JupyterFrontEndPlugin<void> = {
-  id: 'nbcheckpoint:badges',
-  description: 'Marks cells that nbcheckpoint computed or restored.',
-  autoStart: true,
-  optional: [INotebookTracker, ITranslator],
-  activate: (
-    _: JupyterFrontEnd,
-    tracker: INotebookTracker | null,
-    translator: ITranslator | null
-  ): void => {
-    const trans = (translator ?? nullTranslator).load('nbcheckpoint');
-    tracker?.forEach(panel => void new NotebookBadges(panel, trans));
-    tracker?.widgetAdded.connect(
-      (_, panel) => void new NotebookBadges(panel, trans)
-    );
-  }
-};
+function opener(
+  app: JupyterFrontEnd,
+  tracker: INotebookTracker | null
+): Opener {
+  return async path => {
+    const find = (): NotebookPanel | undefined =>
+      tracker?.find(
+        panel =>
+          app.serviceManager.contents.localPath(panel.context.path) === path
+      );
+    let panel = find();
+    if (!panel) {
+      await app.commands.execute('docmanager:open', {
+        path,
+        factory: 'Notebook'
+      });
+      panel = find();
+    }
+    if (panel) {
+      app.shell.activateById(panel.id);
+      await panel.context.ready;
+    }
+    return panel ?? null;
+  };
+}
 
-export default [model, sidebar, badges];
+/**
+ * Open the run and step that left a checkpoint.
+ */
+async function showCheckpoint(
+  checkpoints: ICheckpointModel,
+  id: string
+): Promise<void> {
+  await checkpoints.refresh();
+  const run = checkpoints.mine?.runs[0];
+  if (run) {
+    const { steps } = await checkpoints.api.run(run.id);
+    const step = steps.find(item => id && item.checkpoint === id);
+    checkpoints.open(run.id, step?.address);
+  }
+}
+
+/**
+ * Follow what the user sets.
+ */
+async function follow(
+  registry: ISettingRegistry | null,
+  checkpoints: ICheckpointModel,
+  wanted: ISettings
+): Promise<void> {
+  try {
+    const loaded = await registry?.load(PLUGIN);
+    const apply = (): void => {
+      const get = (name: string): unknown => loaded?.get(name).composite;
+      checkpoints.refreshSeconds = get('refreshSeconds') as number;
+      wanted.banner = get('banner') as boolean;
+      wanted.lookForStale = get('lookForStale') as boolean;
+    };
+    if (loaded) {
+      loaded.changed.connect(apply);
+      apply();
+    }
+  } catch (reason) {
+    console.error(`No settings for ${PLUGIN}`, reason);
+  }
+}
+
+export default [model, main];

@@ -1,7 +1,8 @@
 /**
  * The model behind the sidebar: what the server last said, kept fresh while somebody looks.
  *
- * Theory of operation. One `Poll` asks for the list; the server answers 304 while nothing changed, and then nothing is
+ * Theory of operation. One `Poll` asks for the list. Between two questions it waits at the server until the store has
+ * changed; a server that cannot tell is asked every few seconds, and answers 304 while nothing changed. Only news are
  * emitted. The store is read, never the kernel: a busy kernel cannot answer, and asking would make it look idle.
  * Answers may overtake each other (a refresh while a poll is under way, another notebook in front), so only the latest
  * question's answer counts.
@@ -10,31 +11,50 @@
 import { ServerConnection } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { nullTranslator } from '@jupyterlab/translation';
+import type { IPoll } from '@lumino/polling';
 import { Poll } from '@lumino/polling';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
-import { RequestError, fetchRuns, fetchSteps } from './request';
+import { merge, replaced, without } from './pages';
+import { explain } from './problem';
+import { Api, RequestError } from './request';
+import { RunModel } from './runmodel';
 import type {
   ICheckpointModel,
+  IFilter,
   IProblem,
   IRun,
   IRunList,
-  IStep
+  IRunModel
 } from './tokens';
 
-const PAGE = 50;
+const FIRST_PAGE = 100;
+const NEXT_PAGE = 500;
 
 /**
- * The most the server lists at once.
+ * So many of the notebook's own runs at first: the list of all others should not begin below the fold.
  */
-const MOST = 1000;
+const MINE = 5;
+const MORE_OF_MINE = 50;
 
 /**
- * The steps of one run, and which state of the run they belong to.
+ * How long one question may wait at the server.
  */
-interface IKnownSteps {
-  version: string;
-  result: ReadonlyArray<IStep> | IProblem | undefined;
+const WAIT_SECONDS = 10;
+
+/**
+ * The least time between two answers of a store that changes all the time.
+ */
+const LEAST = 300;
+
+export const NO_FILTER: IFilter = { text: '', status: '', tag: '' };
+
+/**
+ * One list, and the tag of its first page.
+ */
+interface IKnown {
+  list: IRunList;
+  etag: string | null;
 }
 
 /**
@@ -44,11 +64,12 @@ export class CheckpointModel implements ICheckpointModel {
   constructor(options: CheckpointModel.IOptions = {}) {
     this._settings = options.serverSettings ?? ServerConnection.makeSettings();
     this._trans = options.trans ?? nullTranslator.load('nbcheckpoint');
+    this._api = new Api(this._settings);
     this._poll = new Poll({
       auto: false,
       name: 'nbcheckpoint:runs',
-      factory: () => this._update(),
-      frequency: { interval: 3000, backoff: true, max: 60 * 1000 },
+      factory: state => this._tick(state),
+      frequency: { interval: LEAST, backoff: true, max: 60 * 1000 },
       standby: () => (this._active ? 'when-hidden' : true)
     });
   }
@@ -58,31 +79,53 @@ export class CheckpointModel implements ICheckpointModel {
   }
 
   get list(): IRunList | null {
-    return this._list;
+    return this._all?.list ?? null;
+  }
+
+  get mine(): IRunList | null {
+    return this._mine?.list ?? null;
   }
 
   get problem(): IProblem | null {
     return this._problem;
   }
 
-  get path(): string {
-    return this._path;
-  }
-  set path(path: string) {
-    if (path === this._path) {
-      return;
-    }
-    this._path = path;
-    this._limit = PAGE;
-    void this._askAnew();
+  get opened(): IRunModel | null {
+    return this._opened;
   }
 
-  get filter(): string {
+  get api(): Api {
+    return this._api;
+  }
+
+  get path(): string {
+    return this._api.path;
+  }
+  set path(path: string) {
+    if (path === this._api.path) {
+      return;
+    }
+    this._api = new Api(this._settings, path);
+    this._token = '';
+    this._askOther();
+  }
+
+  get filter(): IFilter {
     return this._filter;
   }
-  set filter(filter: string) {
-    if (filter !== this._filter) {
+  set filter(filter: IFilter) {
+    if (JSON.stringify(filter) !== JSON.stringify(this._filter)) {
       this._filter = filter;
+      this._askOther();
+    }
+  }
+
+  get step(): string {
+    return this._step;
+  }
+  set step(step: string) {
+    if (step !== this._step) {
+      this._step = step;
       this._changed.emit();
     }
   }
@@ -97,19 +140,17 @@ export class CheckpointModel implements ICheckpointModel {
     this._active = active;
     if (active) {
       void this.refresh();
+    } else {
+      this._waiting?.abort();
     }
   }
 
   get refreshSeconds(): number {
-    return this._poll.frequency.interval / 1000;
+    return this._seconds;
   }
   set refreshSeconds(seconds: number) {
-    const interval = Math.max(1, seconds) * 1000;
-    this._poll.frequency = {
-      interval,
-      backoff: true,
-      max: Math.max(interval, 60 * 1000)
-    };
+    this._seconds = Math.max(1, seconds);
+    this._setPace();
   }
 
   get isDisposed(): boolean {
@@ -121,6 +162,8 @@ export class CheckpointModel implements ICheckpointModel {
       return;
     }
     this._isDisposed = true;
+    this._waiting?.abort();
+    this._opened?.dispose();
     this._poll.dispose();
     Signal.clearData(this);
   }
@@ -130,42 +173,135 @@ export class CheckpointModel implements ICheckpointModel {
     if (this._isDisposed || !this._active) {
       return;
     }
-    await this._poll.refresh();
+    this._waiting?.abort();
+    await this._poll.schedule({ interval: Poll.IMMEDIATE, phase: 'refreshed' });
     await this._poll.tick.catch(() => undefined);
   }
 
-  async showOlder(): Promise<void> {
-    this._limit = Math.min(this._limit + PAGE, MOST);
-    await this._askAnew();
+  async loadMore(which: 'all' | 'mine' = 'all'): Promise<void> {
+    const known = which === 'all' ? this._all : this._mine;
+    const before = known?.list.next;
+    if (!known || !before || this._loading.has(which)) {
+      return;
+    }
+    this._loading.add(which);
+    try {
+      const answer = await this._api.runs({
+        ...this._filter,
+        before,
+        limit: which === 'all' ? NEXT_PAGE : MORE_OF_MINE,
+        workflow: which === 'all' ? undefined : (known.list.workflow ?? '')
+      });
+      // Another question may have been asked since: then this page belongs to nothing.
+      if (answer && known === (which === 'all' ? this._all : this._mine)) {
+        known.list = merge(known.list, answer.list, before);
+      }
+    } catch (error) {
+      this._problem = explain(error, this._trans);
+    } finally {
+      this._loading.delete(which);
+    }
+    if (!this._isDisposed) {
+      this._changed.emit();
+    }
   }
 
-  isExpanded(id: string, place: string): boolean {
-    return this._expanded.has(`${place}/${id}`);
-  }
-
-  async toggle(id: string, place: string): Promise<void> {
-    const key = `${place}/${id}`;
-    if (!this._expanded.delete(key)) {
-      this._expanded.add(key);
+  open(id: string, step = ''): void {
+    this._step = step;
+    if (this._opened?.id !== id) {
+      this._opened?.dispose();
+      const known = this._known(id);
+      this._opened = new RunModel({ api: this._api, id, known }, this._trans);
+      this._opened.changed.connect(() => this._changed.emit(), this);
+      void this._opened.refresh();
     }
     this._changed.emit();
-    await this._updateSteps();
   }
 
-  steps(id: string): ReadonlyArray<IStep> | IProblem | undefined {
-    return this._steps.get(id)?.result;
+  close(): void {
+    this._opened?.dispose();
+    this._opened = null;
+    this._step = '';
+    this._changed.emit();
+  }
+
+  put(run: IRun): void {
+    for (const known of [this._all, this._mine]) {
+      if (known) {
+        known.list = replaced(known.list, run) ?? known.list;
+        known.etag = null;
+      }
+    }
+    this._changed.emit();
+    void this._opened?.refresh();
+  }
+
+  drop(id: string): void {
+    for (const known of [this._all, this._mine]) {
+      if (known) {
+        known.list = without(known.list, id) ?? known.list;
+        known.etag = null;
+      }
+    }
+    if (this._opened?.id === id) {
+      this.close();
+    }
+    this._changed.emit();
+  }
+
+  private _known(id: string): IRun | null {
+    const lists = [this._all?.list.runs ?? [], this._mine?.list.runs ?? []];
+    return lists.flat().find(run => run.id === id) ?? null;
   }
 
   /**
-   * Ask another question, without waiting for the answer to the last one: unlike `refresh`, which does nothing while one
-   * is on its way.
+   * Ask another question. What answered the last one stays on the screen until there is an answer.
    */
-  private async _askAnew(): Promise<void> {
-    if (this._isDisposed || !this._active) {
-      return;
+  private _askOther(): void {
+    this._question += 1;
+    this._isOther = true;
+    this._changed.emit();
+    void this.refresh();
+  }
+
+  private async _tick(state: IPoll.State<unknown, unknown, string>): Promise<void> {
+    const now = state.phase === 'refreshed' || state.phase === 'started';
+    try {
+      if (this._canWait && (!this._token || !(now || this._problem))) {
+        await this._wait();
+      }
+    } finally {
+      if (this._active && !this._isDisposed) {
+        await this._update();
+      }
     }
-    await this._poll.schedule({ interval: Poll.IMMEDIATE, phase: 'refreshed' });
-    await this._poll.tick.catch(() => undefined);
+  }
+
+  /**
+   * Wait until the store has changed, but not for ever: that a kernel has died changes nothing in a store.
+   */
+  private async _wait(): Promise<void> {
+    const waiting = (this._waiting = new AbortController());
+    const api = this._api;
+    try {
+      const token = await api.wait(this._token, WAIT_SECONDS, waiting.signal);
+      if (api === this._api) {
+        this._token = token;
+      }
+    } catch (error) {
+      if (waiting.signal.aborted || this._isDisposed) {
+        return;
+      }
+      if (error instanceof RequestError && error.isMissing) {
+        this._canWait = false;
+        this._setPace();
+      }
+      this._token = '';
+    } finally {
+      if (this._waiting === waiting) {
+        this._waiting = null;
+      }
+    }
   }
 
   /**
@@ -173,94 +309,63 @@ export class CheckpointModel implements ICheckpointModel {
    */
   private async _update(): Promise<void> {
     const question = ++this._question;
-    const { _path: path, _limit: limit } = this;
-    // The tag stands for one question only: another page size or notebook is another question.
-    const subject = `${limit}:${path}`;
-    const etag = subject === this._subject ? this._etag : null;
+    const isOther = this._isOther;
     try {
-      const answer = await fetchRuns(this._settings, { path, limit }, etag);
+      const all = await this._first(isOther ? null : this._all, {});
+      const workflow = all.list.workflow;
+      const known = isOther || !workflow ? null : this._mine;
+      const mine = workflow
+        ? await this._first(known, { workflow, limit: MINE })
+        : null;
       if (question !== this._question || this._isDisposed) {
         return;
       }
-      const recovered = this._problem !== null;
-      this._problem = null;
-      if (answer) {
-        this._list = answer.list;
-        this._etag = answer.etag;
-        this._subject = subject;
+      const news =
+        all !== this._all || mine !== this._mine || this._problem !== null;
+      if (this._all && this._all.list.store !== all.list.store) {
+        this.close(); // a run of another store
       }
-      if (answer || recovered) {
+      this._all = all;
+      this._mine = mine;
+      this._problem = null;
+      this._isOther = false;
+      if (news) {
         this._changed.emit();
       }
     } catch (error) {
       if (question === this._question && !this._isDisposed) {
-        this._problem = this._explain(error);
+        this._problem = explain(error, this._trans);
         this._changed.emit();
       }
       throw error;
     }
-    await this._updateSteps();
+    await this._opened?.refresh();
   }
 
   /**
-   * Ask for the steps of those expanded runs that have changed since.
+   * The first page of a list, put into what is known of it; the very same if there is nothing new.
    */
-  private async _updateSteps(): Promise<void> {
-    const shown = new Set(
-      [...this._expanded].map(key => key.slice(key.indexOf('/') + 1))
+  private async _first(
+    known: IKnown | null,
+    query: { workflow?: string; limit?: number }
+  ): Promise<IKnown> {
+    const answer = await this._api.runs(
+      { limit: FIRST_PAGE, ...this._filter, ...query },
+      known?.etag ?? null
     );
-    for (const id of [...this._steps.keys()]) {
-      if (!shown.has(id)) {
-        this._steps.delete(id);
-      }
+    if (!answer) {
+      return known!;
     }
-    const runs = (this._list?.runs ?? []).filter(run => shown.has(run.id));
-    await Promise.all(runs.map(run => this._updateStepsOf(run)));
+    const list = merge(known?.list ?? null, answer.list);
+    return { list, etag: answer.etag };
   }
 
-  private async _updateStepsOf(run: IRun): Promise<void> {
-    const version = JSON.stringify([run.updated, run.status, run.steps]);
-    const known = this._steps.get(run.id);
-    if (known?.version === version) {
-      return;
-    }
-    // What is known stays on the screen until there is something newer.
-    const asked: IKnownSteps = { version, result: known?.result };
-    this._steps.set(run.id, asked);
-    try {
-      asked.result = await fetchSteps(this._settings, run.id, this._path);
-    } catch (error) {
-      asked.result = this._explain(error);
-      asked.version = '';
-    }
-    if (this._steps.get(run.id) === asked && !this._isDisposed) {
-      this._changed.emit();
-    }
-  }
-
-  private _explain(error: unknown): IProblem {
-    const trans = this._trans;
-    if (error instanceof RequestError) {
-      return error.isMissing
-        ? {
-            message: trans.__('This server does not know nbcheckpoint.'),
-            hint: trans.__(
-              'Install nbcheckpoint where the Jupyter server runs, then restart the server. If it is installed: jupyter server extension enable nbcheckpoint'
-            )
-          }
-        : error;
-    }
-    if (error instanceof ServerConnection.NetworkError) {
-      return {
-        message: trans.__('The Jupyter server cannot be reached.'),
-        hint: trans.__('The list comes back by itself once it is there again.')
-      };
-    }
-    return {
-      message: error instanceof Error ? error.message : String(error),
-      hint: trans.__(
-        'Is the page older than the server? Reload it to find out.'
-      )
+  private _setPace(): void {
+    const interval = this._canWait ? LEAST : this._seconds * 1000;
+    this._poll.frequency = {
+      interval,
+      backoff: true,
+      max: Math.max(interval, 60 * 1000)
     };
   }
 
@@ -268,15 +373,19 @@ export class CheckpointModel implements ICheckpointModel {
   private readonly _trans: TranslationBundle;
   private readonly _poll: Poll;
   private readonly _changed = new Signal<this, void>(this);
-  private readonly _expanded = new Set<string>();
-  private readonly _steps = new Map<string, IKnownSteps>();
-  private _list: IRunList | null = null;
+  private readonly _loading = new Set<string>();
+  private _api: Api;
+  private _all: IKnown | null = null;
+  private _mine: IKnown | null = null;
+  private _opened: RunModel | null = null;
   private _problem: IProblem | null = null;
-  private _path = '';
-  private _filter = '';
-  private _limit = PAGE;
-  private _etag: string | null = null;
-  private _subject = '';
+  private _filter = NO_FILTER;
+  private _step = '';
+  private _seconds = 3;
+  private _token = '';
+  private _canWait = true;
+  private _waiting: AbortController | null = null;
+  private _isOther = true;
   private _question = 0;
   private _active = false;
   private _isDisposed = false;

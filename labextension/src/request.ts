@@ -1,19 +1,38 @@
 /**
- * Asking the server extension, and reading its answers.
- *
- * What comes back is decoded field by field: a server of another version may add fields or leave some out, and a view
- * must never meet `undefined` where it expects a number.
+ * Asking the server extension. One method for each route; every one takes the notebook on whose behalf is asked, because
+ * that decides the store.
  */
 
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
+import {
+  decodeDiff,
+  decodeEnvironment,
+  decodeEvents,
+  decodeGraph,
+  decodePreview,
+  decodePruned,
+  decodeRun,
+  decodeRuns,
+  decodeSteps,
+  decodeVerified,
+  fields,
+  text
+} from './decode';
+import type { Fields } from './decode';
 import type {
+  IDiff,
+  IEnvironment,
+  IEvent,
+  IFilter,
+  IGraph,
+  IPreview,
   IProblem,
+  IPruned,
   IRun,
   IRunList,
   IStep,
-  RunStatus,
-  StepStatus
+  IVerified
 } from './tokens';
 
 const API = 'nbcheckpoint/api';
@@ -44,13 +63,10 @@ export class RequestError extends Error implements IProblem {
 /**
  * What can be asked of the list.
  */
-export interface IRunsQuery {
-  /**
-   * The notebook on whose behalf is asked; it decides the store.
-   */
-  path?: string;
+export interface IRunsQuery extends Partial<IFilter> {
   limit?: number;
   before?: string;
+  workflow?: string;
 }
 
 /**
@@ -62,65 +78,207 @@ export interface ITaggedList {
 }
 
 /**
- * Fetch a page of runs.
- *
- * @returns null when it is what `etag` stands for.
+ * A page of steps.
  */
-export async function fetchRuns(
-  settings: ServerConnection.ISettings,
-  query: IRunsQuery,
-  etag: string | null = null
-): Promise<ITaggedList | null> {
-  const response = await request(settings, 'runs', { ...query }, etag);
-  if (response.status === 304) {
-    return null;
-  }
-  const list = decodeRuns(await response.json());
-  return { list, etag: response.headers.get('ETag') };
+export interface IStepPage {
+  steps: IStep[];
+
+  /**
+   * From where the next page goes on; null on the last one.
+   */
+  next: string | null;
 }
 
 /**
- * Fetch the steps of one run.
+ * What is kept when the store is pruned.
  */
-export async function fetchSteps(
-  settings: ServerConnection.ISettings,
-  id: string,
-  path: string
-): Promise<IStep[]> {
-  const response = await request(
-    settings,
-    `runs/${encodeURIComponent(id)}`,
-    { path },
-    null
-  );
-  return decodeSteps(await response.json());
+export interface IPruneOptions {
+  older_than?: string;
+  keep?: number;
+  max_size?: string;
 }
 
-async function request(
-  settings: ServerConnection.ISettings,
-  address: string,
-  query: Record<string, string | number | undefined>,
-  etag: string | null
-): Promise<Response> {
-  const url = new URL(URLExt.join(settings.baseUrl, API, address));
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== '') {
-      url.searchParams.set(name, String(value));
+type Query = Record<string, string | number | undefined>;
+
+/**
+ * The server's store, as seen from one notebook.
+ */
+export class Api {
+  constructor(
+    private readonly _settings: ServerConnection.ISettings,
+    readonly path: string = ''
+  ) {}
+
+  /**
+   * A page of runs, or null when it is what `etag` stands for.
+   */
+  async runs(
+    query: IRunsQuery,
+    etag: string | null = null
+  ): Promise<ITaggedList | null> {
+    const response = await this._request('runs', { ...query }, etag);
+    if (response.status === 304) {
+      return null;
     }
+    const list = decodeRuns(await response.json());
+    return { list, etag: response.headers.get('ETag') };
   }
-  const response = await ServerConnection.makeRequest(
-    url.href,
-    {
-      // Not `no-store`: that would make the address new each time. With a tag of our own the browser keeps out of it.
-      cache: 'no-cache',
-      headers: etag ? { 'If-None-Match': etag } : {}
-    },
-    settings
-  );
-  if (!response.ok && response.status !== 304) {
-    throw await refusal(response);
+
+  /**
+   * One run with its outer steps.
+   */
+  async run(id: string): Promise<{ run: IRun; steps: IStep[] }> {
+    const body = await this._get(runAddress(id));
+    return { run: decodeRun(fields(body).run), steps: decodeSteps(body) };
   }
-  return response;
+
+  /**
+   * A page of all its steps, inner ones too.
+   */
+  async steps(id: string, after: string, limit: number): Promise<IStepPage> {
+    const body = await this._get(runAddress(id, 'steps'), {
+      inner: 1,
+      after,
+      limit
+    });
+    return { steps: decodeSteps(body), next: text(fields(body).next) || null };
+  }
+
+  async events(id: string): Promise<IEvent[]> {
+    return decodeEvents(await this._get(runAddress(id, 'events')));
+  }
+
+  async graph(id: string): Promise<IGraph> {
+    return decodeGraph(await this._get(runAddress(id, 'graph')));
+  }
+
+  async environment(id: string): Promise<IEnvironment> {
+    return decodeEnvironment(await this._get(runAddress(id, 'environment')));
+  }
+
+  async preview(checkpoint: string): Promise<IPreview> {
+    const id = encodeURIComponent(checkpoint);
+    return decodePreview(await this._get(`checkpoints/${id}/preview`));
+  }
+
+  async diff(a: string, b: string): Promise<IDiff> {
+    return decodeDiff(await this._get('diff', { a, b }));
+  }
+
+  /**
+   * Something that changes when the store does; comes when it is not `since` any more, or after so many seconds.
+   */
+  async wait(
+    since: string,
+    seconds: number,
+    signal?: AbortSignal
+  ): Promise<string> {
+    const query = { since, seconds: since ? seconds : undefined };
+    const response = await this._request('wait', query, null, { signal });
+    return text(fields(await response.json()).token);
+  }
+
+  async answer(id: string, pause: string, value: unknown): Promise<IRun> {
+    return this._changeRun(id, 'answer', { pause, value });
+  }
+
+  async pin(id: string, pinned: boolean): Promise<IRun> {
+    return this._changeRun(id, pinned ? 'pin' : 'unpin', {});
+  }
+
+  async note(id: string, note: string): Promise<IRun> {
+    return this._changeRun(id, 'note', { text: note });
+  }
+
+  async delete(id: string): Promise<void> {
+    await this._request(runAddress(id), {}, null, { method: 'DELETE' });
+  }
+
+  async prune(dryRun: boolean, options: IPruneOptions): Promise<IPruned> {
+    return decodePruned(
+      await this._post('prune', { dry_run: dryRun, ...options })
+    );
+  }
+
+  async verify(repair: boolean): Promise<IVerified> {
+    return decodeVerified(await this._post('verify', { repair }));
+  }
+
+  /**
+   * A run in one file, and what that is called.
+   */
+  async export(id: string): Promise<{ data: Blob; name: string }> {
+    const response = await this._request(runAddress(id, 'export'), {}, null);
+    const header = response.headers.get('Content-Disposition') ?? '';
+    const name = /filename="?([^";]+)"?/.exec(header)?.[1];
+    return { data: await response.blob(), name: name ?? `${id}.zip` };
+  }
+
+  async import(archive: Blob): Promise<void> {
+    await this._request('import', {}, null, {
+      method: 'POST',
+      body: archive,
+      headers: { 'Content-Type': 'application/zip' }
+    });
+  }
+
+  private async _changeRun(
+    id: string,
+    verb: string,
+    body: Fields
+  ): Promise<IRun> {
+    return decodeRun(
+      fields(await this._post(runAddress(id, verb), body)).run
+    );
+  }
+
+  private async _get(address: string, query: Query = {}): Promise<unknown> {
+    return (await this._request(address, query, null)).json();
+  }
+
+  private async _post(address: string, body: Fields): Promise<unknown> {
+    const response = await this._request(address, {}, null, {
+      method: 'POST',
+      body: JSON.stringify(body),
+      headers: { 'Content-Type': 'application/json' }
+    });
+    return response.json();
+  }
+
+  private async _request(
+    address: string,
+    query: Query,
+    etag: string | null,
+    init: RequestInit = {}
+  ): Promise<Response> {
+    const url = new URL(URLExt.join(this._settings.baseUrl, API, address));
+    for (const [name, value] of Object.entries({ path: this.path, ...query })) {
+      if (value !== undefined && value !== '') {
+        url.searchParams.set(name, String(value));
+      }
+    }
+    const response = await ServerConnection.makeRequest(
+      url.href,
+      {
+        // Not `no-store`: that would make the address new each time. With a tag of our own the browser keeps out of it.
+        cache: 'no-cache',
+        ...init,
+        headers: {
+          ...(etag ? { 'If-None-Match': etag } : {}),
+          ...init.headers
+        }
+      },
+      this._settings
+    );
+    if (!response.ok && response.status !== 304) {
+      throw await refusal(response);
+    }
+    return response;
+  }
+}
+
+function runAddress(id: string, verb = ''): string {
+  return URLExt.join('runs', encodeURIComponent(id), verb);
 }
 
 async function refusal(response: Response): Promise<RequestError> {
@@ -134,125 +292,5 @@ async function refusal(response: Response): Promise<RequestError> {
     text(body.message) || `${response.status} ${response.statusText}`,
     response.status,
     text(body.hint)
-  );
-}
-
-type Fields = Record<string, unknown>;
-
-const RUN_STATUSES: ReadonlySet<string> = new Set<RunStatus>([
-  'running',
-  'paused',
-  'interrupted',
-  'failed',
-  'completed',
-  'cancelled'
-]);
-
-const STEP_STATUSES: ReadonlySet<string> = new Set<StepStatus>([
-  'pending',
-  'running',
-  'completed',
-  'restored',
-  'failed',
-  'interrupted',
-  'paused',
-  'skipped'
-]);
-
-/**
- * Read the answer of `GET runs`.
- *
- * @throws when it is not one.
- */
-export function decodeRuns(body: unknown): IRunList {
-  const { runs, store, workflow, next } = fields(body);
-  return {
-    runs: list(runs, 'runs').map(decodeRun),
-    store: text(store) || null,
-    workflow: text(workflow) || null,
-    next: text(next) || null
-  };
-}
-
-/**
- * Read the answer of `GET runs/{id}`.
- *
- * @throws when it is not one.
- */
-export function decodeSteps(body: unknown): IStep[] {
-  return list(fields(body).steps, 'steps').map(decodeStep);
-}
-
-function decodeRun(body: unknown): IRun {
-  const run = fields(body);
-  return {
-    id: text(run.id),
-    workflow: text(run.workflow),
-    kind: text(run.kind) || 'notebook',
-    status: word<RunStatus>(run.status, RUN_STATUSES, 'interrupted'),
-    created: text(run.created),
-    updated: text(run.updated) || text(run.created),
-    note: text(run.note),
-    pinned: run.pinned === true,
-    sessions: number(run.sessions) || 1,
-    steps: counts(run.steps),
-    bytes: number(run.bytes),
-    computedSeconds: number(run.computed_seconds),
-    sparedSeconds: number(run.spared_seconds),
-    trusted: run.trusted !== false
-  };
-}
-
-function decodeStep(body: unknown): IStep {
-  const step = fields(body);
-  const reason = step.reason ? fields(step.reason) : {};
-  return {
-    address: text(step.address),
-    name: text(step.name),
-    kind: text(step.kind) || 'cell',
-    status: word<StepStatus>(step.status, STEP_STATUSES, 'pending'),
-    started: text(step.started),
-    seconds: number(step.seconds),
-    attempt: number(step.attempt) || 1,
-    bytes: number(step.bytes),
-    reason: text(reason.text),
-    error: text(step.error)
-  };
-}
-
-function fields(value: unknown): Fields {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new TypeError('The server sent something other than a record.');
-  }
-  return value as Fields;
-}
-
-function list(value: unknown, name: string): unknown[] {
-  if (!Array.isArray(value)) {
-    throw new TypeError(`The server sent no list of ${name}.`);
-  }
-  return value;
-}
-
-function text(value: unknown): string {
-  return typeof value === 'string' ? value : '';
-}
-
-function number(value: unknown): number {
-  return typeof value === 'number' && isFinite(value) ? value : 0;
-}
-
-function word<T extends string>(
-  value: unknown,
-  known: ReadonlySet<string>,
-  otherwise: T
-): T {
-  return known.has(text(value)) ? (value as T) : otherwise;
-}
-
-function counts(value: unknown): Record<string, number> {
-  const entries = value ? Object.entries(fields(value)) : [];
-  return Object.fromEntries(
-    entries.map(([name, count]) => [name, number(count)])
   );
 }

@@ -1,5 +1,5 @@
 /**
- * The panel on the left: its frame, and what it says when there is nothing to list.
+ * The panel on the left: its frame, its filters, and what it says when there is nothing to list.
  */
 
 import { PageConfig } from '@jupyterlab/coreutils';
@@ -7,26 +7,37 @@ import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { nullTranslator } from '@jupyterlab/translation';
 import {
   FilterBox,
+  HTMLSelect,
   ReactWidget,
   ToolbarButtonComponent,
   UseSignal,
+  cleaningIcon,
+  codeCheckIcon,
+  fileUploadIcon,
   refreshIcon
 } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 import * as React from 'react';
-import { arrange } from './arrange';
-import { shortStore } from './format';
+import { STATUSES, isFiltered, tagsOf } from './arrange';
+import { runStatus, shortStore } from './format';
 import { checkpointIcon } from './icons';
-import { RunTree } from './runs';
-import type { ICheckpointModel, IProblem, IRunList } from './tokens';
+import { ProblemNote } from './note';
+import { RunView } from './run';
+import { RunList } from './runs';
+import type { IActions, ICheckpointModel, IRunList, RunStatus } from './tokens';
 
 /**
  * The sidebar widget. It tells the model whether anybody looks.
  */
 export class CheckpointSidebar extends ReactWidget {
-  constructor(model: ICheckpointModel, translator?: ITranslator) {
+  constructor(
+    model: ICheckpointModel,
+    actions: IActions,
+    translator?: ITranslator
+  ) {
     super();
     this._model = model;
+    this._actions = actions;
     this._trans = (translator ?? nullTranslator).load('nbcheckpoint');
     this.id = 'nbcheckpoint-sidebar';
     this.addClass('nbc-Sidebar');
@@ -37,7 +48,13 @@ export class CheckpointSidebar extends ReactWidget {
   }
 
   protected override render(): JSX.Element {
-    return <Sidebar model={this._model} trans={this._trans} />;
+    return (
+      <Sidebar
+        model={this._model}
+        actions={this._actions}
+        trans={this._trans}
+      />
+    );
   }
 
   protected override onAfterAttach(msg: Message): void {
@@ -63,11 +80,12 @@ export class CheckpointSidebar extends ReactWidget {
   protected override onActivateRequest(msg: Message): void {
     super.onActivateRequest(msg);
     this.node
-      .querySelector<HTMLElement>('[role="treeitem"][tabindex="0"], button')
+      .querySelector<HTMLElement>('.nbc-Windowed, .nbc-Back button, button')
       ?.focus();
   }
 
   private readonly _model: ICheckpointModel;
+  private readonly _actions: IActions;
   private readonly _trans: TranslationBundle;
 }
 
@@ -76,37 +94,138 @@ export class CheckpointSidebar extends ReactWidget {
  */
 export interface IViewProps {
   model: ICheckpointModel;
+  actions: IActions;
   trans: TranslationBundle;
 }
 
 /**
- * The whole panel.
+ * The whole panel: the list, or the run that is open.
  */
-export function Sidebar({ model, trans }: IViewProps): JSX.Element {
+export function Sidebar(props: IViewProps): JSX.Element {
+  const { model } = props;
+  return (
+    <UseSignal signal={model.changed}>
+      {() => <Current {...props} />}
+    </UseSignal>
+  );
+}
+
+function Current(props: IViewProps): JSX.Element {
+  const { model } = props;
+  const node = React.useRef<HTMLDivElement>(null);
+  const opened = model.opened;
+  const id = opened?.id ?? '';
+  const wasOpen = React.useRef(id);
+  React.useEffect(() => {
+    // What had the focus is gone with the view it was in: it goes to the first thing of the one that has come.
+    if (wasOpen.current !== id && document.activeElement === document.body) {
+      node.current
+        ?.querySelector<HTMLElement>('.nbc-Back button, .nbc-Windowed')
+        ?.focus();
+    }
+    wasOpen.current = id;
+  }, [id]);
+  return (
+    <div ref={node} className="nbc-Current">
+      {opened ? (
+        <RunView key={id} {...props} opened={opened} />
+      ) : (
+        <Overview {...props} />
+      )}
+    </div>
+  );
+}
+
+function Overview(props: IViewProps): JSX.Element {
+  const { model, actions, trans } = props;
   return (
     <>
       <header className="nbc-Header">
         <h2 className="nbc-Header-title">{trans.__('Checkpoints')}</h2>
-        <ToolbarButtonComponent
-          icon={refreshIcon}
-          tooltip={trans.__('Refresh checkpoints')}
-          onClick={() => void model.refresh()}
-        />
+        <div
+          className="nbc-Actions"
+          role="toolbar"
+          aria-label={trans.__('What can be done with the store')}
+        >
+          <ToolbarButtonComponent
+            icon={fileUploadIcon}
+            tooltip={trans.__('Import a run from a file…')}
+            onClick={() => void actions.import()}
+          />
+          <ToolbarButtonComponent
+            icon={codeCheckIcon}
+            tooltip={trans.__('Verify: read everything, say what is damaged')}
+            onClick={() => void actions.verify()}
+          />
+          <ToolbarButtonComponent
+            icon={cleaningIcon}
+            tooltip={trans.__('Prune: remove what is old…')}
+            onClick={() => void actions.prune()}
+          />
+          <ToolbarButtonComponent
+            icon={refreshIcon}
+            tooltip={trans.__('Refresh checkpoints')}
+            onClick={() => void model.refresh()}
+          />
+        </div>
       </header>
-      <div className="nbc-Filter">
-        <FilterBox
-          placeholder={trans.__('Filter runs')}
-          updateFilter={(_, query) => {
-            model.filter = query ?? '';
-          }}
-          useFuzzyFilter={false}
-          caseSensitive={false}
-        />
-      </div>
-      <UseSignal signal={model.changed}>
-        {() => <Content model={model} trans={trans} />}
-      </UseSignal>
+      <Filters {...props} />
+      <Content {...props} />
     </>
+  );
+}
+
+function Filters({ model, trans }: IViewProps): JSX.Element {
+  const { filter } = model;
+  const tags = tagsOf([model.list, model.mine]);
+  if (filter.tag && !tags.includes(filter.tag)) {
+    tags.push(filter.tag);
+  }
+  return (
+    <div className="nbc-Filter" role="search">
+      <FilterBox
+        placeholder={trans.__('Filter runs')}
+        initialQuery={filter.text}
+        updateFilter={(_, query) => {
+          model.filter = { ...model.filter, text: (query ?? '').trim() };
+        }}
+        useFuzzyFilter={false}
+        caseSensitive={false}
+      />
+      <div className="nbc-Filter-choices">
+        <HTMLSelect
+          aria-label={trans.__('Status')}
+          value={filter.status}
+          onChange={event => {
+            const status = event.target.value as RunStatus | '';
+            model.filter = { ...model.filter, status };
+          }}
+        >
+          <option value="">{trans.__('Any status')}</option>
+          {STATUSES.map(status => (
+            <option key={status} value={status}>
+              {runStatus(status, trans)}
+            </option>
+          ))}
+        </HTMLSelect>
+        {tags.length > 0 && (
+          <HTMLSelect
+            aria-label={trans.__('Tag')}
+            value={filter.tag}
+            onChange={event => {
+              model.filter = { ...model.filter, tag: event.target.value };
+            }}
+          >
+            <option value="">{trans.__('Any tag')}</option>
+            {tags.map(tag => (
+              <option key={tag} value={tag}>
+                {tag}
+              </option>
+            ))}
+          </HTMLSelect>
+        )}
+      </div>
+    </div>
   );
 }
 
@@ -114,46 +233,22 @@ function Content({ model, trans }: IViewProps): JSX.Element {
   const { list, problem, filter } = model;
   return (
     <>
+      {problem && <ProblemNote problem={problem} />}
       <div className="nbc-Content">
-        {problem && <Problem problem={problem} />}
         {!list && !problem && (
           <p className="nbc-Quiet" role="status">
             {trans.__('Looking into the store…')}
           </p>
         )}
         {list &&
-          (list.runs.length > 0 ? (
-            <RunTree
-              model={model}
-              arrangement={arrange(list, filter)}
-              trans={trans}
-            />
+          (list.runs.length > 0 || isFiltered(filter) ? (
+            <RunList model={model} list={list} trans={trans} />
           ) : (
             !problem && <Empty trans={trans} />
           ))}
-        {list?.next && (
-          <button
-            className="nbc-More jp-mod-styled jp-mod-minimal"
-            onClick={() => void model.showOlder()}
-          >
-            {trans.__('Show older runs')}
-          </button>
-        )}
       </div>
       {list?.store && <Footer list={list} store={list.store} trans={trans} />}
     </>
-  );
-}
-
-/**
- * What went wrong, and what to do about it.
- */
-export function Problem({ problem }: { problem: IProblem }): JSX.Element {
-  return (
-    <div className="nbc-Problem" role="alert">
-      <p className="nbc-Problem-message">{problem.message}</p>
-      {problem.hint && <p className="nbc-Problem-hint">{problem.hint}</p>}
-    </div>
   );
 }
 

@@ -7,6 +7,7 @@
 import { Token } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
+import type { Api } from './request';
 
 /**
  * How a run stands.
@@ -48,6 +49,7 @@ export interface IRun {
   readonly updated: string;
 
   readonly note: string;
+  readonly tags: ReadonlyArray<string>;
   readonly pinned: boolean;
   readonly sessions: number;
 
@@ -64,6 +66,11 @@ export interface IRun {
    * Whether its signature stands under the user's own key.
    */
   readonly trusted: boolean;
+
+  /**
+   * How far the step has come that it is at, if it runs and the server says so.
+   */
+  readonly progress: IProgress | null;
 }
 
 /**
@@ -91,6 +98,182 @@ export interface IStep {
    */
   readonly reason: string;
   readonly error: string;
+
+  /**
+   * The checkpoint it left or was restored from; empty for none.
+   */
+  readonly checkpoint: string;
+
+  /**
+   * The id of its cell, where there is one.
+   */
+  readonly cell: string;
+
+  /**
+   * How far it has come, for a loop that runs.
+   */
+  readonly progress: IProgress | null;
+
+  /**
+   * What it waits for, if it is a pause.
+   */
+  readonly pause: IPause | null;
+}
+
+/**
+ * How far a loop has come.
+ */
+export interface IProgress {
+  readonly done: number;
+
+  /**
+   * Of how many; 0 where nobody knows.
+   */
+  readonly total: number;
+
+  /**
+   * Seconds it will still take, as far as can be told.
+   */
+  readonly left: number | null;
+}
+
+/**
+ * A question a run waits with.
+ */
+export interface IPause {
+  readonly name: string;
+  readonly prompt: string;
+
+  /**
+   * What may be answered; null for anything.
+   */
+  readonly choices: ReadonlyArray<unknown> | null;
+  readonly default: unknown;
+}
+
+/**
+ * One saved name, as it looked when it was saved.
+ */
+export interface IValue {
+  readonly name: string;
+  readonly type: string;
+  readonly size: number;
+  readonly shape: string;
+  readonly preview: string;
+}
+
+/**
+ * What a cell showed: text, or a picture as base64.
+ */
+export interface IShown {
+  readonly kind: 'text' | 'error' | 'image/png';
+  readonly text: string;
+}
+
+/**
+ * What a checkpoint holds, as far as it can be looked at without loading it.
+ */
+export interface IPreview {
+  readonly values: ReadonlyArray<IValue>;
+  readonly outputs: ReadonlyArray<IShown>;
+  readonly source: string;
+}
+
+/**
+ * A fact that happened.
+ */
+export interface IEvent {
+  readonly type: string;
+  readonly time: string;
+  readonly step: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * A run as a picture, laid out by the server.
+ */
+export interface IGraph {
+  readonly nodes: ReadonlyArray<IGraphNode>;
+  readonly edges: ReadonlyArray<IGraphEdge>;
+  readonly width: number;
+  readonly height: number;
+}
+
+export interface IGraphNode {
+  readonly id: string;
+  readonly label: string;
+  readonly kind: string;
+  readonly status: StepStatus;
+  readonly seconds: number;
+  readonly address: string;
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+  readonly critical: boolean;
+}
+
+export interface IGraphEdge {
+  readonly source: string;
+  readonly target: string;
+  readonly label: string;
+  readonly points: ReadonlyArray<readonly [number, number]>;
+}
+
+/**
+ * Where a run was made, and what is different here and now.
+ */
+export interface IEnvironment {
+  readonly then: Readonly<Record<string, string>>;
+  readonly differs: ReadonlyArray<IChangedFact>;
+}
+
+export interface IChangedFact {
+  readonly name: string;
+  readonly then: string;
+  readonly now: string;
+}
+
+/**
+ * What differs between two checkpoints.
+ */
+export interface IDiff {
+  readonly values: ReadonlyArray<IDifference>;
+  readonly inputs: ReadonlyArray<IDifference>;
+
+  /**
+   * A unified diff, line by line; empty where the sources are equal.
+   */
+  readonly code: ReadonlyArray<string>;
+  readonly sameCode: boolean;
+}
+
+export interface IDifference {
+  readonly name: string;
+  readonly change: 'added' | 'removed' | 'changed' | 'maybe';
+  readonly before: string;
+  readonly after: string;
+}
+
+/**
+ * What pruning removed, or would remove.
+ */
+export interface IPruned {
+  readonly runs: number;
+  readonly checkpoints: number;
+  readonly bytes: number;
+  readonly notes: ReadonlyArray<string>;
+}
+
+/**
+ * What reading everything came to.
+ */
+export interface IVerified {
+  readonly records: number;
+  readonly chunks: number;
+  readonly bytes: number;
+  readonly problems: ReadonlyArray<string>;
+  readonly clean: boolean;
 }
 
 /**
@@ -116,11 +299,68 @@ export interface IRunList {
 }
 
 /**
- * Why the list could not be had, and what to do about it.
+ * Which runs are asked for.
+ */
+export interface IFilter {
+  readonly text: string;
+  readonly status: RunStatus | '';
+  readonly tag: string;
+}
+
+/**
+ * Why something could not be had, and what to do about it.
  */
 export interface IProblem {
   readonly message: string;
   readonly hint: string;
+}
+
+/**
+ * The parts of a run that are asked for when somebody wants to see them.
+ */
+export interface IParts {
+  readonly events: ReadonlyArray<IEvent>;
+  readonly graph: IGraph;
+  readonly environment: IEnvironment;
+}
+
+/**
+ * One run somebody has opened.
+ */
+export interface IRunModel extends IDisposable {
+  readonly changed: ISignal<IRunModel, void>;
+  readonly id: string;
+
+  /**
+   * Null until it is here.
+   */
+  readonly run: IRun | null;
+  readonly problem: IProblem | null;
+
+  /**
+   * In the order of execution, inner ones behind the one they belong to.
+   */
+  readonly steps: ReadonlyArray<IStep>;
+
+  /**
+   * Whether there are steps still on their way.
+   */
+  readonly loading: boolean;
+
+  /**
+   * A part of it; undefined until it is here. Looking asks for it.
+   */
+  part<K extends keyof IParts>(name: K): IParts[K] | IProblem | undefined;
+
+  /**
+   * What a checkpoint holds; undefined until it is here. Looking asks for it.
+   */
+  preview(checkpoint: string): IPreview | IProblem | undefined;
+
+  /**
+   * Ask again for what may have changed.
+   */
+  refresh(): Promise<void>;
 }
 
 /**
@@ -133,9 +373,19 @@ export interface ICheckpointModel extends IDisposable {
   readonly changed: ISignal<ICheckpointModel, void>;
 
   /**
-   * The list as last received; null before the first answer.
+   * The server's store, as seen from the notebook in front.
+   */
+  readonly api: Api;
+
+  /**
+   * All runs that match, as far as they are here; null before the first answer.
    */
   readonly list: IRunList | null;
+
+  /**
+   * Those of the notebook in front; null where there is none.
+   */
+  readonly mine: IRunList | null;
 
   /**
    * What went wrong with the latest request; null when it went well.
@@ -148,44 +398,59 @@ export interface ICheckpointModel extends IDisposable {
   path: string;
 
   /**
-   * Only runs containing this text are shown.
+   * Only runs that match are shown.
    */
-  filter: string;
+  filter: IFilter;
 
   /**
-   * Whether anybody looks. Nothing is polled while nobody does.
+   * Whether anybody looks. Nothing is asked while nobody does.
    */
   active: boolean;
 
   /**
-   * Seconds between two looks at the store.
+   * Seconds between two looks at a store that cannot tell when it has changed.
    */
   refreshSeconds: number;
 
   /**
-   * Ask now instead of at the next tick.
+   * The run that is open; null while the list is shown.
+   */
+  readonly opened: IRunModel | null;
+
+  /**
+   * Ask now instead of at the next change.
    */
   refresh(): Promise<void>;
 
   /**
-   * Show one page more.
+   * Have one page more of all runs, or of the notebook's own.
    */
-  showOlder(): Promise<void>;
+  loadMore(which?: 'all' | 'mine'): Promise<void>;
 
   /**
-   * Whether the steps of a run are shown in that place of the view.
+   * Open a run; with a step, that one is shown.
    */
-  isExpanded(id: string, place: string): boolean;
+  open(id: string, step?: string): void;
 
   /**
-   * Show or hide the steps of a run in that place of the view.
+   * Back to the list.
    */
-  toggle(id: string, place: string): Promise<void>;
+  close(): void;
 
   /**
-   * The steps of an expanded run; undefined until they are here, a problem when they cannot be had.
+   * Which step of the opened run is chosen: its address, or nothing.
    */
-  steps(id: string): ReadonlyArray<IStep> | IProblem | undefined;
+  step: string;
+
+  /**
+   * Take a run as somebody has just changed it, before the store tells.
+   */
+  put(run: IRun): void;
+
+  /**
+   * Take a run out that has just been deleted.
+   */
+  drop(id: string): void;
 }
 
 /**
@@ -195,3 +460,37 @@ export const ICheckpointModel = new Token<ICheckpointModel>(
   'nbcheckpoint:ICheckpointModel',
   'The runs and steps nbcheckpoint has saved, as the sidebar shows them.'
 );
+
+/**
+ * What can be done with runs. Every one of them tells the user what came of it, also what went wrong.
+ */
+export interface IActions {
+  /**
+   * Open the notebook, have a kernel, and run on from where the run stopped.
+   */
+  resume(run: IRun): Promise<void>;
+
+  /**
+   * Bind the variables as they were after a step, or at the end of the run; says beforehand what will change.
+   */
+  restore(run: IRun, step?: IStep): Promise<void>;
+
+  /**
+   * Go back to before a step's cell, and run from it on.
+   */
+  runFrom(run: IRun, step: IStep): Promise<void>;
+
+  /**
+   * What differs between a step and another one, chosen from a list.
+   */
+  diff(run: IRun, step: IStep): Promise<void>;
+
+  answer(run: IRun, pause: IPause, value: unknown): Promise<void>;
+  pin(run: IRun, pinned: boolean): Promise<void>;
+  note(run: IRun): Promise<void>;
+  delete(run: IRun): Promise<void>;
+  export(run: IRun): Promise<void>;
+  import(): Promise<void>;
+  prune(): Promise<void>;
+  verify(): Promise<void>;
+}

@@ -1,0 +1,321 @@
+/**
+ * The banner above a notebook whose last run was cut short: what was done, how much can be had back, how long that takes.
+ * It offers; it never acts by itself.
+ */
+
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
+import type { Kernel, ServerConnection } from '@jupyterlab/services';
+import type { IStateDB } from '@jupyterlab/statedb';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import * as React from 'react';
+import { ago, duration, size } from './format';
+import { checkpointIcon } from './icons';
+import { explain } from './problem';
+import { Api } from './request';
+import type { Restorer } from './restorer';
+import { sayRestored } from './restorer';
+import { sayProgress } from './steps';
+import type { IProblem, IRun, IStep } from './tokens';
+
+/**
+ * Bytes that are read back in a second on an ordinary disk: only for a guess.
+ */
+const RATE = 4e8;
+
+const IGNORED = 'nbcheckpoint:ignored';
+
+/**
+ * So many runs are remembered as ignored.
+ */
+const REMEMBERED = 100;
+
+/**
+ * What the banner has to offer.
+ */
+interface IOffer {
+  readonly run: IRun;
+  readonly steps: ReadonlyArray<IStep>;
+}
+
+/**
+ * Looks after one notebook.
+ */
+export class NotebookBanner extends ReactWidget {
+  constructor(private readonly _options: NotebookBanner.IOptions) {
+    super();
+    this.addClass('nbc-Banner');
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute(
+      'aria-label',
+      _options.trans.__('Interrupted run of this notebook')
+    );
+    this.hide();
+    const { panel } = _options;
+    panel.contentHeader.addWidget(this);
+    panel.sessionContext.statusChanged.connect(this._onStatus, this);
+    panel.context.pathChanged.connect(() => void this.look(), this);
+    NotebookActions.executed.connect(this._onExecuted, this);
+    void panel.context.ready.then(() => this.look());
+  }
+
+  /**
+   * Look whether there is something to offer.
+   */
+  async look(): Promise<void> {
+    const question = ++this._question;
+    let offer: IOffer | null = null;
+    try {
+      offer = await this._find();
+    } catch (error) {
+      // No server extension, no store: then there is nothing to offer. The sidebar says what is wrong.
+      console.debug('nbcheckpoint: no banner', error);
+    }
+    if (question === this._question && !this.isDisposed && !this._isBusy) {
+      this._show(offer);
+    }
+  }
+
+  protected override render(): JSX.Element | null {
+    const { trans } = this._options;
+    const offer = this._offer;
+    if (!offer) {
+      return null;
+    }
+    const button = (label: string, act: () => void, isMain = false): JSX.Element => (
+      <button
+        className={`jp-mod-styled ${isMain ? 'jp-mod-accept' : 'jp-mod-reject'}`}
+        disabled={this._isBusy}
+        onClick={act}
+      >
+        {label}
+      </button>
+    );
+    const isPaused = offer.run.status === 'paused';
+    return (
+      <>
+        <checkpointIcon.react className="nbc-Banner-icon" tag="span" />
+        <div className="nbc-Banner-text" role="status">
+          {this._problem ? (
+            <>
+              <strong>{this._problem.message}</strong> {this._problem.hint}
+            </>
+          ) : (
+            this._said || sayOffer(offer.run, offer.steps, Date.now(), trans)
+          )}
+        </div>
+        <div className="nbc-Buttons">
+          {isPaused
+            ? button(trans.__('Answer…'), () => this._choose(), true)
+            : button(trans.__('Resume'), () => void this._resume(), true)}
+          {!isPaused &&
+            !this._said &&
+            button(trans.__('Restore'), () => void this._restore())}
+          {!isPaused && button(trans.__('Choose…'), () => this._choose())}
+          {button(
+            this._said ? trans.__('Close') : trans.__('Ignore'),
+            () => void this._ignore()
+          )}
+        </div>
+      </>
+    );
+  }
+
+  private async _find(): Promise<IOffer | null> {
+    const { settings, panel, localPath } = this._options;
+    const api = new Api(settings, localPath(panel.context.path));
+    const workflow = (await api.runs({ limit: 1 }))?.list.workflow;
+    if (!workflow) {
+      return null;
+    }
+    const run = (await api.runs({ workflow, limit: 1 }))?.list.runs[0];
+    if (
+      !run ||
+      !run.trusted ||
+      !['interrupted', 'paused'].includes(run.status) ||
+      (await this._ignored()).includes(run.id)
+    ) {
+      return null;
+    }
+    this._api = api;
+    return { run, steps: (await api.run(run.id)).steps };
+  }
+
+  private async _resume(): Promise<void> {
+    const { panel, restorer } = this._options;
+    const offer = this._offer;
+    await this._do(async () => {
+      if (offer && this._api) {
+        const resumed = restorer.resume(panel, offer.run, this._api, () =>
+          this._show(null)
+        );
+        await resumed;
+      }
+    });
+    await this.look();
+  }
+
+  private async _restore(): Promise<void> {
+    const { panel, restorer, trans } = this._options;
+    await this._do(async () => {
+      if (this._offer) {
+        this._said = trans.__('Restoring…');
+        this.update();
+        const found = await restorer.bringBack(panel, this._offer.run);
+        this._said = trans.__(
+          '%1 Resume runs the cells that are left.',
+          sayRestored(found, trans)
+        );
+      }
+    });
+  }
+
+  private _choose(): void {
+    if (this._offer) {
+      this._options.choose(this._offer.run);
+    }
+  }
+
+  private async _ignore(): Promise<void> {
+    const run = this._offer?.run;
+    this._show(null);
+    if (run) {
+      const ids = [run.id, ...(await this._ignored())].slice(0, REMEMBERED);
+      this._forgotten = ids;
+      await this._options.state?.save(IGNORED, ids);
+    }
+  }
+
+  /**
+   * The runs the user does not want to hear about, also after a reload.
+   */
+  private async _ignored(): Promise<string[]> {
+    const kept: unknown = await this._options.state?.fetch(IGNORED);
+    const ids = Array.isArray(kept) ? kept : [];
+    return [
+      ...this._forgotten,
+      ...ids.filter((id): id is string => typeof id === 'string')
+    ];
+  }
+
+  private async _do(work: () => Promise<void>): Promise<void> {
+    this._isBusy = true;
+    this._problem = null;
+    this.update();
+    try {
+      await work();
+    } catch (error) {
+      this._said = '';
+      this._problem = explain(error, this._options.trans);
+      this.show();
+    }
+    this._isBusy = false;
+    this.update();
+  }
+
+  private _show(offer: IOffer | null): void {
+    if (offer?.run.id !== this._offer?.run.id) {
+      this._said = '';
+      this._problem = null;
+    }
+    // What was told after a restore stays until it is closed, though the run goes on by then.
+    if (offer || !this._said || this._isBusy) {
+      this._offer = offer;
+    }
+    this.setHidden(!this._offer);
+    this.update();
+  }
+
+  private _onStatus(_: unknown, status: Kernel.Status): void {
+    if (['autorestarting', 'dead'].includes(status)) {
+      this._said = '';
+      void this.look();
+    }
+  }
+
+  private _onExecuted(_: unknown, args: { notebook: unknown }): void {
+    // Somebody goes on by hand: then there is nothing to offer any more.
+    if (args.notebook === this._options.panel.content && this.isVisible) {
+      this._said = '';
+      void this.look();
+    }
+  }
+
+  private _offer: IOffer | null = null;
+  private _api: Api | null = null;
+  private _problem: IProblem | null = null;
+  private _said = '';
+  private _isBusy = false;
+  private _question = 0;
+  private _forgotten: string[] = [];
+}
+
+export namespace NotebookBanner {
+  /**
+   * What a banner needs.
+   */
+  export interface IOptions {
+    panel: NotebookPanel;
+    settings: ServerConnection.ISettings;
+    localPath: (path: string) => string;
+    restorer: Restorer;
+
+    /**
+     * Show the run, so that the user can choose.
+     */
+    choose: (run: IRun) => void;
+    state: IStateDB | null;
+    trans: TranslationBundle;
+  }
+}
+
+/**
+ * What was cut short and what can be had back, in a few sentences. Pure.
+ */
+export function sayOffer(
+  run: IRun,
+  steps: ReadonlyArray<IStep>,
+  now: number,
+  trans: TranslationBundle
+): string {
+  const when = ago(run.updated, now, trans);
+  const pause = steps.find(step => step.status === 'paused')?.pause;
+  if (run.status === 'paused') {
+    return trans.__(
+      'The last run waits for an answer: %1',
+      pause?.prompt || pause?.name || ''
+    );
+  }
+  const ended = ['completed', 'restored', 'skipped'];
+  const stopped = [...steps].reverse().find(step => !ended.includes(step.status));
+  const done = steps.filter(step => ended.includes(step.status)).length;
+  const parts = [
+    stopped
+      ? trans.__('The last run was cut short %1 in “%2”', when, stopped.name) +
+        (stopped.progress ? ` (${sayProgress(stopped.progress, trans)}).` : '.')
+      : trans.__('The kernel of the last run ended %1.', when)
+  ];
+  const work = run.computedSeconds + run.sparedSeconds;
+  if (work >= 0.05) {
+    parts.push(
+      trans._n(
+        '%1 cell was finished, %2 of work.',
+        '%1 cells were finished, %2 of work.',
+        done,
+        duration(work)
+      )
+    );
+  }
+  const seconds = Math.max(1, run.bytes / RATE);
+  parts.push(
+    run.bytes
+      ? trans.__(
+          'Restoring takes about %1 (%2).',
+          duration(Math.round(seconds)),
+          size(run.bytes)
+        )
+      : trans.__('Restoring takes about %1.', duration(Math.round(seconds)))
+  );
+  return parts.join(' ');
+}

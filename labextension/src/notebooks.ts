@@ -1,0 +1,139 @@
+/**
+ * What each open notebook has of ours: its mode, its badges, its banner. Made when it opens, gone when it closes.
+ */
+
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import { Automatic } from './automatic';
+import { NotebookBadges } from './badge';
+import { NotebookBanner } from './banner';
+import { maybe, text } from './decode';
+import { ask } from './kernel';
+
+/**
+ * What one notebook has.
+ */
+export interface IOurs {
+  readonly automatic: Automatic;
+  readonly badges: NotebookBadges;
+  readonly banner: NotebookBanner | null;
+}
+
+export class Notebooks implements IDisposable {
+  constructor(
+    tracker: INotebookTracker,
+    private readonly _options: Notebooks.IOptions
+  ) {
+    tracker.forEach(panel => this._add(panel));
+    tracker.widgetAdded.connect((_, panel) => this._add(panel), this);
+    tracker.currentChanged.connect(() => this._changed.emit(), this);
+  }
+
+  /**
+   * Emitted when anything about any of them has changed, and when another one is in front.
+   */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /**
+   * The checkpoint somebody wants to know more about.
+   */
+  get asked(): ISignal<this, string> {
+    return this._asked;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    Signal.clearData(this);
+  }
+
+  of(panel: NotebookPanel): IOurs | null {
+    return this._ours.get(panel) ?? null;
+  }
+
+  private _add(panel: NotebookPanel): void {
+    const { trans, banner } = this._options;
+    const automatic = new Automatic(panel, trans);
+    const badges = new NotebookBadges(panel, trans);
+    automatic.changed.connect(() => this._changed.emit(), this);
+    badges.changed.connect(() => this._changed.emit(), this);
+    badges.asked.connect((_, checkpoint) => this._asked.emit(checkpoint), this);
+    this._ours.set(panel, { automatic, badges, banner: banner(panel) });
+    panel.context.saveState.connect((_, state) => {
+      if (state === 'completed') {
+        void this._lookForStale(panel, badges);
+      }
+    }, this);
+    panel.disposed.connect(() => this._ours.delete(panel), this);
+  }
+
+  /**
+   * What would have to run again though it was saved, as the kernel sees it. Asked when the notebook was saved, because
+   * that is what the kernel reads, and only while it has nothing else to do.
+   */
+  private async _lookForStale(
+    panel: NotebookPanel,
+    badges: NotebookBadges
+  ): Promise<void> {
+    const kernel = panel.sessionContext.session?.kernel;
+    const isPython = panel.content.codeMimetype.includes('python');
+    const has = Object.keys(badges.counts).length > 0;
+    if (!this._options.lookForStale() || kernel?.status !== 'idle') {
+      return;
+    }
+    if (has && isPython) {
+      try {
+        const { trans } = this._options;
+        const plan = await ask(panel.sessionContext, 'plan', {}, trans);
+        badges.setStale(staleCells(plan.statements));
+      } catch (error) {
+        // Nobody asked, so nobody is told: the badges stay what they were.
+        console.debug('nbcheckpoint: no plan', error);
+      }
+    }
+  }
+
+  private readonly _ours = new Map<NotebookPanel, IOurs>();
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _asked = new Signal<this, string>(this);
+  private _isDisposed = false;
+}
+
+export namespace Notebooks {
+  /**
+   * What they are made with.
+   */
+  export interface IOptions {
+    trans: TranslationBundle;
+
+    /**
+     * Makes the banner of a notebook, unless the user wants none.
+     */
+    banner: (panel: NotebookPanel) => NotebookBanner | null;
+    lookForStale: () => boolean;
+  }
+}
+
+/**
+ * Cell id -> why it is out of date, from a plan's statements. Pure.
+ */
+export function staleCells(statements: unknown): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const item of Array.isArray(statements) ? statements : []) {
+    const { cell_id, stale, reason } = maybe(item);
+    const id = text(cell_id);
+    if (id && stale === true && !found.has(id)) {
+      found.set(id, text(reason));
+    }
+  }
+  return found;
+}

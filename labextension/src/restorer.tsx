@@ -1,0 +1,353 @@
+/**
+ * Resume, restore and run from here, in the kernel of an open notebook.
+ */
+
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+import type { Fields } from './decode';
+import { maybe, said, text } from './decode';
+import { confirm } from './dialogs';
+import { ask } from './kernel';
+import {
+  cellIndex,
+  haveKernel,
+  isAutomatic,
+  runFrom,
+  runFromTop
+} from './notebook';
+import { Refusal } from './problem';
+import type { Api } from './request';
+import type { IRun, IStep } from './tokens';
+
+const LONG_ENOUGH = 8000;
+
+/**
+ * What restoring did.
+ */
+export interface IRestored {
+  readonly bound: ReadonlyArray<string>;
+
+  /**
+   * Name -> why it is not there.
+   */
+  readonly missing: Readonly<Record<string, string>>;
+  readonly cautions: ReadonlyArray<string>;
+}
+
+/**
+ * One variable, and what restoring would do to it.
+ */
+export interface IChange {
+  readonly name: string;
+  readonly now: string;
+  readonly then: string;
+  readonly change: string;
+}
+
+export class Restorer {
+  constructor(private readonly _trans: TranslationBundle) {}
+
+  /**
+   * Run on from where a run stopped.
+   *
+   * @param onStart Called when the cells begin to run: nothing is asked from there on.
+   */
+  async resume(
+    panel: NotebookPanel,
+    run: IRun,
+    api: Api,
+    onStart?: () => void
+  ): Promise<void> {
+    const trans = this._trans;
+    const { sessionContext } = panel;
+    await haveKernel(sessionContext, trans);
+    const { steps } = await api.run(run.id);
+    const stopped = [...steps].reverse().find(step => step.cell);
+    if (!(await this._fresh(panel))) {
+      return;
+    }
+    await this.prepare(panel);
+    this._bound.delete(panel);
+    onStart?.();
+    await runFromTop(panel, stopped?.cell ?? '');
+  }
+
+  /**
+   * Bind the variables as they were after a run or checkpoint, after saying what that changes.
+   */
+  async restore(panel: NotebookPanel, target: string): Promise<void> {
+    const trans = this._trans;
+    await haveKernel(panel.sessionContext, trans);
+    const preview = await this._ask(panel, 'restore', {
+      target,
+      dry_run: true
+    });
+    const sure = await confirm({
+      title: trans.__('Restore these variables?'),
+      body: this._preview(preview),
+      accept: trans.__('Restore'),
+      warn: changesOf(preview).some(row => row.change === 'replaced'),
+      trans
+    });
+    if (sure) {
+      this.tell(restored(await this._ask(panel, 'restore', { target })));
+    }
+  }
+
+  /**
+   * Bind what the last run left, in a kernel that has nothing of it yet. Nothing runs.
+   */
+  async bringBack(panel: NotebookPanel, run: IRun): Promise<IRestored> {
+    await haveKernel(panel.sessionContext, this._trans);
+    const found = restored(await this._ask(panel, 'resume', { run: run.id }));
+    this._bound.set(panel, found.bound);
+    return found;
+  }
+
+  /**
+   * Go back to what was there before a step's cell, and run from that cell on.
+   */
+  async runFrom(
+    panel: NotebookPanel,
+    run: IRun,
+    step: IStep,
+    api: Api
+  ): Promise<void> {
+    const trans = this._trans;
+    if (cellIndex(panel, step.cell) < 0) {
+      throw new Refusal(
+        trans.__('The cell of this step is not in the notebook any more.'),
+        trans.__('Choose another step, or Resume.')
+      );
+    }
+    await haveKernel(panel.sessionContext, trans);
+    const before = await stateBefore(api, run, step);
+    const names = await this._names(panel);
+    if (names.length === 0) {
+      await this.prepare(panel);
+      await runFromTop(panel, step.cell);
+      return;
+    }
+    const preview = before
+      ? await this._ask(panel, 'restore', { target: before, dry_run: true })
+      : {};
+    const sure = await confirm({
+      title: trans.__('Run from here?'),
+      body: (
+        <>
+          <p>
+            {trans.__(
+              'The variables become what they were before this cell, then it and all cells below it run.'
+            )}
+          </p>
+          {this._preview(preview)}
+        </>
+      ),
+      accept: trans.__('Run from here'),
+      warn: changesOf(preview).some(row => row.change === 'replaced'),
+      trans
+    });
+    if (sure) {
+      if (before) {
+        await this._ask(panel, 'restore', { target: before });
+      }
+      await this.prepare(panel);
+      await runFrom(panel, step.cell);
+    }
+  }
+
+  /**
+   * Switch the kernel to what the notebook says about automatic mode.
+   */
+  async prepare(panel: NotebookPanel): Promise<void> {
+    if (isAutomatic(panel)) {
+      await this._ask(panel, 'auto', { on: true });
+    }
+  }
+
+  /**
+   * Say what restoring came to.
+   */
+  tell(found: IRestored): void {
+    const said = sayRestored(found, this._trans);
+    const missing = Object.keys(found.missing).length > 0;
+    Notification.emit(said, missing ? 'warning' : 'success', {
+      autoClose: LONG_ENOUGH
+    });
+  }
+
+  /**
+   * Make sure that the kernel has no variables. What only a restore has bound may go; about anything else the user is
+   * asked.
+   *
+   * @returns Whether to go on.
+   */
+  private async _fresh(panel: NotebookPanel): Promise<boolean> {
+    const trans = this._trans;
+    const names = await this._names(panel);
+    const bound = new Set(this._bound.get(panel) ?? []);
+    if (names.length === 0) {
+      return true;
+    }
+    if (names.every(name => bound.has(name))) {
+      await this._ask(panel, 'forget', { names });
+      return true;
+    }
+    const result = await showDialog({
+      title: trans.__('Restart the kernel?'),
+      body: trans.__(
+        'To resume, the notebook runs from its top in a kernel without variables; what is saved is restored on the way. The variables this kernel has now are lost.'
+      ),
+      buttons: [
+        Dialog.cancelButton({ label: trans.__('Cancel') }),
+        Dialog.warnButton({ label: trans.__('Restart and resume') })
+      ]
+    });
+    if (!result.button.accept) {
+      return false;
+    }
+    await panel.sessionContext.restartKernel();
+    await haveKernel(panel.sessionContext, trans);
+    return true;
+  }
+
+  private async _names(panel: NotebookPanel): Promise<string[]> {
+    const { names } = await this._ask(panel, 'status', {});
+    return Array.isArray(names)
+      ? names.filter((name): name is string => typeof name === 'string')
+      : [];
+  }
+
+  private _ask(
+    panel: NotebookPanel,
+    word: Parameters<typeof ask>[1],
+    options: Fields
+  ): Promise<Fields> {
+    return ask(panel.sessionContext, word, options, this._trans);
+  }
+
+  private _preview(preview: Fields): JSX.Element {
+    const trans = this._trans;
+    const changes = changesOf(preview).filter(row => row.change !== 'same');
+    const words: Record<string, string> = {
+      new: trans.__('comes back'),
+      replaced: trans.__('is replaced'),
+      deleted: trans.__('is deleted')
+    };
+    const missing = Object.entries(maybe(preview.not_bound));
+    return (
+      <>
+        {changes.length === 0 ? (
+          <p>{trans.__('No variable changes.')}</p>
+        ) : (
+          <table className="nbc-Table">
+            <caption>{trans.__('What will change')}</caption>
+            <thead>
+              <tr>
+                <th scope="col">{trans.__('Name')}</th>
+                <th scope="col">{trans.__('Change')}</th>
+                <th scope="col">{trans.__('Now')}</th>
+                <th scope="col">{trans.__('Then')}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {changes.map(row => (
+                <tr key={row.name} data-change={row.change}>
+                  <th scope="row">{row.name}</th>
+                  <td>{words[row.change] ?? row.change}</td>
+                  <td>{row.now}</td>
+                  <td>{row.then}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
+        {missing.map(([name, why]) => (
+          <p key={name}>
+            {trans.__('%1 cannot come back: %2', name, said(why))}
+          </p>
+        ))}
+      </>
+    );
+  }
+
+  /**
+   * What restoring has bound in a kernel in which nothing else was done.
+   */
+  private readonly _bound = new WeakMap<NotebookPanel, ReadonlyArray<string>>();
+}
+
+/**
+ * The last checkpoint before a step's cell; nothing if there is none.
+ */
+async function stateBefore(api: Api, run: IRun, step: IStep): Promise<string> {
+  const { steps } = await api.run(run.id);
+  const cell = step.address.split('.')[0];
+  const before = steps.filter(
+    other => other.address < cell && other.checkpoint
+  );
+  return before[before.length - 1]?.checkpoint ?? '';
+}
+
+/**
+ * Read what `restore` and `resume` answer. Pure.
+ */
+export function restored(answer: Fields): IRestored {
+  const cautions = Array.isArray(answer.cautions) ? answer.cautions : [];
+  return {
+    bound: Object.keys(maybe(answer.bound)),
+    missing: Object.fromEntries(
+      Object.entries(maybe(answer.not_bound)).map(([name, why]) => [
+        name,
+        said(why)
+      ])
+    ),
+    cautions: cautions.map(said)
+  };
+}
+
+/**
+ * Read what a dry run of `restore` answers. Pure.
+ */
+export function changesOf(answer: Fields): IChange[] {
+  const rows = Array.isArray(answer.changes) ? answer.changes : [];
+  return rows.map(row => {
+    const { name, now, then, change } = maybe(row);
+    return {
+      name: text(name),
+      now: text(now),
+      then: text(then),
+      change: text(change)
+    };
+  });
+}
+
+/**
+ * What came back and what did not, as a sentence. Pure.
+ */
+export function sayRestored(
+  found: IRestored,
+  trans: TranslationBundle
+): string {
+  const named = found.bound.slice(0, 6).join(', ');
+  const more = found.bound.length - 6;
+  const parts = [
+    found.bound.length === 0
+      ? trans.__('No variable came back.')
+      : more > 0
+        ? trans.__('Restored: %1 and %2 more.', named, more)
+        : trans.__('Restored: %1.', named)
+  ];
+  const missing = Object.entries(found.missing);
+  if (missing.length > 0) {
+    parts.push(
+      trans.__(
+        'Not restored: %1.',
+        missing.map(([name, why]) => `${name} (${why})`).join('; ')
+      )
+    );
+  }
+  return [...parts, ...found.cautions].join(' ');
+}

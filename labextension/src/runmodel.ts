@@ -1,0 +1,204 @@
+/**
+ * One run somebody has opened: its steps, and the parts that are asked for when they are looked at.
+ *
+ * A run may be written while it is shown. Steps that have ended do not change, so only those from the first unfinished one
+ * on are asked for again.
+ */
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import { explain } from './problem';
+import type { Api } from './request';
+import { RequestError } from './request';
+import type {
+  IParts,
+  IPreview,
+  IProblem,
+  IRun,
+  IRunModel,
+  IStep
+} from './tokens';
+
+const PAGE = 1000;
+
+/**
+ * What is known of a part, and which state of the run it belongs to.
+ */
+interface IKnownPart {
+  version: string;
+  result: IParts[keyof IParts] | IProblem | undefined;
+}
+
+export class RunModel implements IRunModel {
+  constructor(
+    options: { api: Api; id: string; known: IRun | null },
+    trans: TranslationBundle
+  ) {
+    this._api = options.api;
+    this.id = options.id;
+    this._run = options.known;
+    this._trans = trans;
+  }
+
+  readonly id: string;
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get run(): IRun | null {
+    return this._run;
+  }
+
+  get problem(): IProblem | null {
+    return this._problem;
+  }
+
+  get steps(): ReadonlyArray<IStep> {
+    return this._steps;
+  }
+
+  get loading(): boolean {
+    return this._isLoading;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    Signal.clearData(this);
+  }
+
+  part<K extends keyof IParts>(name: K): IParts[K] | IProblem | undefined {
+    const known = this._parts.get(name);
+    if (known?.version !== this._version) {
+      void this._ask(name, known);
+    }
+    return this._parts.get(name)?.result as IParts[K] | IProblem | undefined;
+  }
+
+  preview(checkpoint: string): IPreview | IProblem | undefined {
+    if (!this._previews.has(checkpoint)) {
+      this._previews.set(checkpoint, undefined);
+      const keep = (result: IPreview | IProblem): void => {
+        this._previews.set(checkpoint, result);
+        this._tell();
+      };
+      this._api
+        .preview(checkpoint)
+        .then(keep, error => keep(explain(error, this._trans)));
+    }
+    return this._previews.get(checkpoint);
+  }
+
+  async refresh(): Promise<void> {
+    if (this._isLoading || this._isDisposed) {
+      return;
+    }
+    this._isLoading = true;
+    try {
+      await this._load();
+      this._problem = null;
+    } catch (error) {
+      this._problem = explain(error, this._trans);
+    }
+    this._isLoading = false;
+    this._tell();
+  }
+
+  private async _load(): Promise<void> {
+    const { run, steps } = await this._api.run(this.id);
+    const version = JSON.stringify(run) + steps.length;
+    if (version === this._version && run.status !== 'running') {
+      return;
+    }
+    this._run = run;
+    this._version = version;
+    if (this._steps.length === 0) {
+      // The outer ones at once; inner ones may be many.
+      this._steps = steps;
+      this._tell();
+    }
+    this._steps = await this._all(steps);
+  }
+
+  /**
+   * All steps, inner ones too.
+   */
+  private async _all(outer: IStep[]): Promise<IStep[]> {
+    const known = new Map<string, IStep>();
+    const from = this._complete ? settled(this._steps) : 0;
+    this._steps.slice(0, from).forEach(step => known.set(step.address, step));
+    outer.forEach(step => known.set(step.address, step));
+    let after: string | null = from ? this._steps[from - 1].address : '';
+    try {
+      while (after !== null) {
+        const page = await this._api.steps(this.id, after, PAGE);
+        page.steps.forEach(step => known.set(step.address, step));
+        after = page.next;
+      }
+      this._complete = true;
+    } catch (error) {
+      // A server that is older than this page knows outer steps only.
+      if (!(error instanceof RequestError && error.isMissing)) {
+        throw error;
+      }
+    }
+    return [...known.values()].sort((a, b) =>
+      a.address < b.address ? -1 : a.address > b.address ? 1 : 0
+    );
+  }
+
+  private async _ask(
+    name: keyof IParts,
+    known: IKnownPart | undefined
+  ): Promise<void> {
+    // What is known stays on the screen until there is something newer.
+    const asked: IKnownPart = {
+      version: this._version,
+      result: known?.result
+    };
+    this._parts.set(name, asked);
+    try {
+      asked.result = await this._api[name](this.id);
+    } catch (error) {
+      asked.result = explain(error, this._trans);
+    }
+    this._tell();
+  }
+
+  private _tell(): void {
+    if (!this._isDisposed) {
+      this._changed.emit();
+    }
+  }
+
+  private readonly _api: Api;
+  private readonly _trans: TranslationBundle;
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _parts = new Map<keyof IParts, IKnownPart>();
+  private readonly _previews = new Map<
+    string,
+    IPreview | IProblem | undefined
+  >();
+  private _run: IRun | null;
+  private _problem: IProblem | null = null;
+  private _steps: ReadonlyArray<IStep> = [];
+  private _version = '';
+  private _complete = false;
+  private _isLoading = false;
+  private _isDisposed = false;
+}
+
+/**
+ * How many steps at the beginning have all ended: those need not be asked for again. Pure.
+ */
+export function settled(steps: ReadonlyArray<IStep>): number {
+  const open = steps.findIndex(step =>
+    ['running', 'pending', 'paused'].includes(step.status)
+  );
+  return open < 0 ? steps.length : open;
+}
