@@ -9,7 +9,7 @@ import * as React from 'react';
 import { Choice, Field, confirm, fillIn, show, telling } from './dialogs';
 import { DiffView } from './diff';
 import { duration, exactTime, size } from './format';
-import { pathOf } from './notebook';
+import { pathOf } from './document';
 import { Refusal } from './problem';
 import type { IPruneOptions } from './request';
 import type { Restorer } from './restorer';
@@ -44,7 +44,11 @@ export class Actions implements IActions {
 
   resume(run: IRun): Promise<void> {
     return this._do(this._trans.__('Cannot resume'), async () => {
-      await this._restorer.resume(await this._notebook(run), run, this._model.api);
+      await this._restorer.resume(
+        await this._notebook(run),
+        run,
+        this._model.api
+      );
     });
   }
 
@@ -208,7 +212,7 @@ export class Actions implements IActions {
       const options = await fillIn({
         title: trans.__('Prune'),
         accept: trans.__('Look what would go'),
-        value: { older_than: '30d', keep: 10 } as IPruneOptions,
+        value: { older_than: '30d', keep: 10 },
         draw: (value, set) => this._pruneForm(value, set),
         trans
       });
@@ -344,7 +348,10 @@ export class Actions implements IActions {
     const { api } = this._model;
     const trans = this._trans;
     const found = new Map<string, string>();
-    const mine = await api.runs({ workflow: run.workflow, limit: COMPARED + 1 });
+    const mine = await api.runs({
+      workflow: run.workflow,
+      limit: COMPARED + 1
+    });
     for (const other of mine?.list.runs ?? []) {
       if (other.id !== run.id) {
         const { steps } = await api.steps(other.id, '', 1000);
@@ -388,7 +395,10 @@ export class Actions implements IActions {
     if (run.kind !== 'notebook' || path === null) {
       throw new Refusal(
         trans.__('This run is not of a notebook that can be opened here.'),
-        trans.__('Resume it where it was started: nbcheckpoint resume %1', run.id)
+        trans.__(
+          'Resume it where it was started: nbcheckpoint resume %1',
+          run.id
+        )
       );
     }
     const panel = await this._open(path);

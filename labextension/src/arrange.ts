@@ -3,7 +3,7 @@
  */
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { ago, duration, runStatus, size } from './format';
+import { ago, duration, runStatus, sayProgress, size } from './format';
 import type { IFilter, IRun, IRunList, RunStatus } from './tokens';
 import type { IRow } from './windowing';
 
@@ -138,7 +138,10 @@ function runRow(run: IRun, place: Place, trans: TranslationBundle): IRunRow {
   return {
     kind: 'run',
     key: `${place}/${run.id}`,
-    lines: run.note || run.tags.length > 0 ? 3 : 2,
+    lines:
+      2 +
+      Number(Boolean(run.note || run.tags.length > 0)) +
+      Number(Boolean(run.progress)),
     isItem: true,
     run,
     place,
@@ -147,6 +150,7 @@ function runRow(run: IRun, place: Place, trans: TranslationBundle): IRunRow {
         run.workflow,
         runStatus(run.status, trans),
         ago(run.updated, now, trans),
+        run.progress ? sayProgress(run.progress, trans) : '',
         run.pinned ? trans.__('pinned') : '',
         ...runFacts(run, trans),
         run.note

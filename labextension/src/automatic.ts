@@ -14,7 +14,7 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import { tell } from './kernel';
-import { isAutomatic, setAutomatic } from './notebook';
+import { isAutomatic, setAutomatic } from './document';
 import { explain } from './problem';
 
 /**
@@ -101,7 +101,11 @@ export class Automatic implements IDisposable {
       if (on && !this._isDisposed) {
         const { message, hint } = explain(error, this._trans);
         Notification.warning(
-          this._trans.__('Nothing is saved automatically. %1 %2', message, hint),
+          this._trans.__(
+            'Nothing is saved automatically. %1 %2',
+            message,
+            hint
+          ),
           { autoClose: false }
         );
       }

@@ -24,7 +24,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import { crc32 } from './crc';
 import { maybe, number, text } from './decode';
-import { isAutomatic, isCheckpointed } from './notebook';
+import { isAutomatic, isCheckpointed } from './document';
 
 /**
  * What a badge can say.
@@ -106,7 +106,8 @@ function place(ours: Record<string, unknown>, line: string): string {
       ? `${number(ours.done)}/${number(ours.total)}`
       : String(number(ours.done));
   }
-  const found = /loop continued at ([\d,]+)(?: of ([\d,]+))?/.exec(line);
+  const found =
+    /loop continued at (\d[\d,]*\d|\d)(?: of (\d[\d,]*\d|\d))?/.exec(line);
   return found ? [found[1], found[2]].filter(Boolean).join('/') : '';
 }
 
@@ -343,7 +344,9 @@ export function sayBadge(badge: IBadge, trans: TranslationBundle): string {
     case 'stale':
       return trans.__('out of date: %1', badge.text);
     case 'failed':
-      return badge.text ? trans.__('failed: %1', badge.text) : trans.__('failed');
+      return badge.text
+        ? trans.__('failed: %1', badge.text)
+        : trans.__('failed');
     case 'resumed':
       return badge.text || trans.__('resumed at %1', badge.at);
     case 'restored':
@@ -351,4 +354,19 @@ export function sayBadge(badge: IBadge, trans: TranslationBundle): string {
     case 'computed':
       return badge.text || trans.__('computed and saved');
   }
+}
+
+/**
+ * Cell id -> why it is out of date, from a plan's statements. Pure.
+ */
+export function staleCells(statements: unknown): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const item of Array.isArray(statements) ? statements : []) {
+    const { cell_id, stale, reason } = maybe(item);
+    const id = text(cell_id);
+    if (id && stale === true && !found.has(id)) {
+      found.set(id, text(reason));
+    }
+  }
+  return found;
 }

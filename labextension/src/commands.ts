@@ -24,7 +24,7 @@ import type { IDisposable } from '@lumino/disposable';
 import { DisposableSet } from '@lumino/disposable';
 import type { Widget } from '@lumino/widgets';
 import { checkpointIcon } from './icons';
-import { isAutomatic, isCheckpointed, toggleCheckpointed } from './notebook';
+import { isAutomatic, isCheckpointed, toggleCheckpointed } from './document';
 import type { Notebooks } from './notebooks';
 import type { IActions, ICheckpointModel, IRun } from './tokens';
 
@@ -231,7 +231,9 @@ function addNotebookCommands(context: ICommandContext, add: Add): void {
     label: trans.__('Automatic checkpoints'),
     caption: () =>
       tracker?.currentWidget && isAutomatic(tracker.currentWidget)
-        ? trans.__('Every slow statement and loop is saved. Click to switch off')
+        ? trans.__(
+            'Every slow statement and loop is saved. Click to switch off'
+          )
         : trans.__('Save every slow statement and loop of this notebook'),
     icon: checkpointIcon,
     isToggleable: true,
@@ -258,7 +260,10 @@ function addNotebookCommands(context: ICommandContext, add: Add): void {
       isCheckpointed(code()?.model.sharedModel.getSource() ?? '')
         ? trans.__('Convert to a plain cell')
         : trans.__('Convert cell to checkpointed'),
-    caption: trans.__('Put %%checkpointed into its first line, or take it out'),
+    caption: trans.__(
+      'Put %1 into its first line, or take it out',
+      '%%checkpointed'
+    ),
     icon: checkpointIcon,
     isEnabled: () => code() !== null,
     isVisible: () => code() !== null,

@@ -14,6 +14,7 @@ import type {
   IGraph,
   IGraphEdge,
   IGraphNode,
+  ILeft,
   IPause,
   IPreview,
   IProgress,
@@ -231,6 +232,17 @@ export function decodePreview(body: unknown): IPreview {
     values: list(values, 'values').map(decodeValue),
     outputs: list(outputs, 'outputs').map(decodeShown),
     source: text(source)
+  };
+}
+
+/**
+ * Read the answer of `GET checkpoints/{id}`.
+ */
+export function decodeLeft(body: unknown): ILeft {
+  const { values, deleted } = fields(fields(body).checkpoint);
+  return {
+    values: list(values, 'values').map(decodeValue),
+    deleted: texts(deleted)
   };
 }
 

@@ -91,7 +91,9 @@ export async function show(
 ): Promise<void> {
   await showDialog({
     title,
-    body: ReactWidget.create(<div className="nbc-Form nbc-mod-wide">{body}</div>),
+    body: ReactWidget.create(
+      <div className="nbc-Form nbc-mod-wide">{body}</div>
+    ),
     buttons: [Dialog.okButton({ label: trans.__('Close') })]
   });
 }

@@ -24,7 +24,9 @@ export function DiffView(props: {
       {isSame && <p className="nbc-Lead">{trans.__('No difference.')}</p>}
       {!diff.sameCode && diff.code.length === 0 && (
         <p className="nbc-Lead">
-          {trans.__('The code is the same, but something it calls has changed.')}
+          {trans.__(
+            'The code is the same, but something it calls has changed.'
+          )}
         </p>
       )}
       {diff.code.length > 0 && (

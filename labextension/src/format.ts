@@ -3,7 +3,7 @@
  */
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { RunStatus, StepStatus } from './tokens';
+import type { IProgress, IStep, RunStatus, StepStatus } from './tokens';
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
@@ -156,4 +156,28 @@ export function shortStore(store: string, root: string): string {
   const at = end.length > 1 ? store.indexOf(`${end}/`) : -1;
   const isBelow = at === 0 || (at > 0 && end !== root);
   return isBelow ? store.slice(at + end.length + 1) : store;
+}
+
+/**
+ * `37 of 100`, and how long the rest may take.
+ */
+export function sayProgress(
+  progress: IProgress,
+  trans: TranslationBundle
+): string {
+  const { done, total, left } = progress;
+  const where = total
+    ? trans.__('%1 of %2', done, total)
+    : trans.__('%1 done', done);
+  return left ? trans.__('%1, about %2 left', where, duration(left)) : where;
+}
+
+/**
+ * What a step is called. The statements of a cell have its name, so their number goes with it.
+ */
+export function stepName(step: IStep, trans: TranslationBundle): string {
+  const at = /\.(\d+)$/.exec(step.address);
+  return step.kind === 'statement' && at
+    ? trans.__('%1, statement %2', step.name, Number(at[1]) + 1)
+    : step.name;
 }

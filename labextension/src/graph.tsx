@@ -9,6 +9,11 @@ import { isProblem } from './problem';
 import type { IRunProps } from './steps';
 import type { IGraph, IGraphNode } from './tokens';
 
+/**
+ * Room for the lines around the outermost nodes.
+ */
+const MARGIN = 6;
+
 export function Graph(props: IRunProps): JSX.Element {
   const { opened, trans } = props;
   const graph = opened.part('graph');
@@ -38,9 +43,9 @@ function Picture(props: IRunProps & { graph: IGraph }): JSX.Element {
       <svg
         role="group"
         aria-label={trans.__('Graph of the run')}
-        width={graph.width}
-        height={graph.height}
-        viewBox={`0 0 ${graph.width} ${graph.height}`}
+        width={graph.width + 2 * MARGIN}
+        height={graph.height + 2 * MARGIN}
+        viewBox={`${-MARGIN} ${-MARGIN} ${graph.width + 2 * MARGIN} ${graph.height + 2 * MARGIN}`}
       >
         <defs>
           <marker
@@ -106,7 +111,8 @@ function Node(props: {
       tabIndex={0}
       aria-pressed={isChosen}
       aria-label={[node.label, status, time].filter(Boolean).join(', ')}
-      transform={`translate(${node.x} ${node.y})`}
+      // The server gives the middle.
+      transform={`translate(${node.x - node.width / 2} ${node.y - node.height / 2})`}
       onClick={choose}
       onKeyDown={event => {
         if (event.key === 'Enter' || event.key === ' ') {

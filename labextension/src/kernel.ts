@@ -15,13 +15,7 @@ import { Refusal } from './problem';
 /**
  * What can be asked.
  */
-export type Word = 
-  | 'status'
-  | 'auto'
-  | 'plan'
-  | 'resume'
-  | 'restore'
-  | 'forget';
+export type Word = 'status' | 'auto' | 'plan' | 'resume' | 'restore' | 'forget';
 
 const NAME = 'nbcheckpoint';
 

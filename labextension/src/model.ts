@@ -264,7 +264,9 @@ export class CheckpointModel implements ICheckpointModel {
     void this.refresh();
   }
 
-  private async _tick(state: IPoll.State<unknown, unknown, string>): Promise<void> {
+  private async _tick(
+    state: IPoll.State<unknown, unknown, string>
+  ): Promise<void> {
     const now = state.phase === 'refreshed' || state.phase === 'started';
     try {
       if (this._canWait && (!this._token || !(now || this._problem))) {

@@ -3,15 +3,14 @@
  */
 
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import { INotebookTracker } from '@jupyterlab/notebook';
+import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import { Automatic } from './automatic';
-import { NotebookBadges } from './badge';
-import { NotebookBanner } from './banner';
-import { maybe, text } from './decode';
+import { NotebookBadges, staleCells } from './badge';
+import type { NotebookBanner } from './banner';
 import { ask } from './kernel';
 
 /**
@@ -121,19 +120,4 @@ export namespace Notebooks {
     banner: (panel: NotebookPanel) => NotebookBanner | null;
     lookForStale: () => boolean;
   }
-}
-
-/**
- * Cell id -> why it is out of date, from a plan's statements. Pure.
- */
-export function staleCells(statements: unknown): Map<string, string> {
-  const found = new Map<string, string>();
-  for (const item of Array.isArray(statements) ? statements : []) {
-    const { cell_id, stale, reason } = maybe(item);
-    const id = text(cell_id);
-    if (id && stale === true && !found.has(id)) {
-      found.set(id, text(reason));
-    }
-  }
-  return found;
 }

@@ -25,14 +25,12 @@ export function Events({ opened, trans }: IRunProps): JSX.Element {
   const rows = React.useMemo(
     () =>
       events && !isProblem(events)
-        ? events.map(
-            (event, index): IEventRow => ({
-              key: String(index),
-              lines: 2,
-              isItem: true,
-              event
-            })
-          )
+        ? events.map((event, index): IEventRow => ({
+            key: String(index),
+            lines: 2,
+            isItem: true,
+            event
+          }))
         : [],
     [events]
   );
@@ -133,7 +131,9 @@ export function Environment({ opened, trans }: IRunProps): JSX.Element {
               <tr key={name} data-differs={fact !== undefined}>
                 <th scope="row">{name}</th>
                 <td>{fact?.then ?? environment.then[name]}</td>
-                <td>{fact ? fact.now || trans.__('none') : trans.__('same')}</td>
+                <td>
+                  {fact ? fact.now || trans.__('none') : trans.__('same')}
+                </td>
               </tr>
             );
           })}

@@ -10,6 +10,7 @@ import {
   decodeEnvironment,
   decodeEvents,
   decodeGraph,
+  decodeLeft,
   decodePreview,
   decodePruned,
   decodeRun,
@@ -26,6 +27,7 @@ import type {
   IEvent,
   IFilter,
   IGraph,
+  ILeft,
   IPreview,
   IProblem,
   IPruned,
@@ -93,9 +95,8 @@ export interface IStepPage {
  * What is kept when the store is pruned.
  */
 export interface IPruneOptions {
-  older_than?: string;
-  keep?: number;
-  max_size?: string;
+  older_than: string;
+  keep: number;
 }
 
 type Query = Record<string, string | number | undefined>;
@@ -159,6 +160,11 @@ export class Api {
   async preview(checkpoint: string): Promise<IPreview> {
     const id = encodeURIComponent(checkpoint);
     return decodePreview(await this._get(`checkpoints/${id}/preview`));
+  }
+
+  async left(checkpoint: string): Promise<ILeft> {
+    const id = encodeURIComponent(checkpoint);
+    return decodeLeft(await this._get(`checkpoints/${id}`));
   }
 
   async diff(a: string, b: string): Promise<IDiff> {
@@ -227,9 +233,7 @@ export class Api {
     verb: string,
     body: Fields
   ): Promise<IRun> {
-    return decodeRun(
-      fields(await this._post(runAddress(id, verb), body)).run
-    );
+    return decodeRun(fields(await this._post(runAddress(id, verb), body)).run);
   }
 
   private async _get(address: string, query: Query = {}): Promise<unknown> {

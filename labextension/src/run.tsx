@@ -18,10 +18,10 @@ import { ago, exactTime, runStatus, splitPath } from './format';
 import { Graph } from './graph';
 import { Environment, Events } from './parts';
 import { Pauses } from './pauses';
-import { ProblemNote } from './note';
+import { ProblemNote, Progress } from './note';
 import { useNow } from './runs';
 import type { IRunProps } from './steps';
-import { Steps, sayProgress } from './steps';
+import { Steps } from './steps';
 import { Variables } from './variables';
 
 type Tab = 'steps' | 'variables' | 'graph' | 'events' | 'environment';
@@ -38,8 +38,7 @@ export function RunView(props: Omit<IRunProps, 'run'>): JSX.Element {
         <ToolbarButtonComponent
           className="nbc-Back"
           icon={caretLeftIcon}
-          label={trans.__('All runs')}
-          tooltip={trans.__('Back to the list of runs')}
+          tooltip={trans.__('Back to all runs')}
           onClick={() => model.close()}
         />
         {run && <Actions {...props} run={run} />}
@@ -152,29 +151,6 @@ function About({ run, opened, trans }: IRunProps): JSX.Element {
         </p>
       )}
     </div>
-  );
-}
-
-/**
- * How far it has come, as a bar and in words.
- */
-export function Progress(props: {
-  progress: Parameters<typeof sayProgress>[0];
-  trans: IRunProps['trans'];
-}): JSX.Element {
-  const { progress, trans } = props;
-  const said = sayProgress(progress, trans);
-  return (
-    <span className="nbc-Progress">
-      {progress.total > 0 && (
-        <progress
-          value={progress.done}
-          max={progress.total}
-          aria-label={said}
-        />
-      )}
-      <span className="nbc-Fact">{said}</span>
-    </span>
   );
 }
 

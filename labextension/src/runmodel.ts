@@ -12,15 +12,23 @@ import { explain } from './problem';
 import type { Api } from './request';
 import { RequestError } from './request';
 import type {
+  ILeft,
   IParts,
   IPreview,
   IProblem,
   IRun,
   IRunModel,
-  IStep
+  IState,
+  IStep,
+  IValue
 } from './tokens';
 
 const PAGE = 1000;
+
+/**
+ * So many checkpoints are looked at for the variables after a step.
+ */
+const MOST_LOOKED_AT = 300;
 
 /**
  * What is known of a part, and which state of the run it belongs to.
@@ -92,6 +100,20 @@ export class RunModel implements IRunModel {
         .then(keep, error => keep(explain(error, this._trans)));
     }
     return this._previews.get(checkpoint);
+  }
+
+  state(address: string): IState {
+    const ids = checkpointsUpTo(this._steps, address);
+    const recent = ids.slice(-MOST_LOOKED_AT);
+    const missing = recent.filter(id => !this._left.has(id));
+    if (missing.length > 0) {
+      void this._look(missing);
+    }
+    const left = recent.map(id => this._left.get(id));
+    return {
+      values: stateAfter(left.filter(item => item !== undefined)),
+      isPartial: left.some(item => !item) || recent.length < ids.length
+    };
   }
 
   async refresh(): Promise<void> {
@@ -170,6 +192,21 @@ export class RunModel implements IRunModel {
     this._tell();
   }
 
+  /**
+   * Ask what these checkpoints hold, a few at a time; tell when all of them are here.
+   */
+  private async _look(ids: string[]): Promise<void> {
+    ids.forEach(id => this._left.set(id, undefined));
+    const next = async (): Promise<void> => {
+      for (let id = ids.pop(); id; id = ids.pop()) {
+        // One that cannot be had leaves a gap, and the view says so.
+        this._left.set(id, await this._api.left(id).catch(() => undefined));
+      }
+    };
+    await Promise.all([next(), next(), next(), next()]);
+    this._tell();
+  }
+
   private _tell(): void {
     if (!this._isDisposed) {
       this._changed.emit();
@@ -184,6 +221,7 @@ export class RunModel implements IRunModel {
     string,
     IPreview | IProblem | undefined
   >();
+  private readonly _left = new Map<string, ILeft | undefined>();
   private _run: IRun | null;
   private _problem: IProblem | null = null;
   private _steps: ReadonlyArray<IStep> = [];
@@ -201,4 +239,44 @@ export function settled(steps: ReadonlyArray<IStep>): number {
     ['running', 'pending', 'paused'].includes(step.status)
   );
   return open < 0 ? steps.length : open;
+}
+
+/**
+ * The checkpoints of the steps up to one, each once, in order. Pure.
+ */
+export function checkpointsUpTo(
+  steps: ReadonlyArray<IStep>,
+  address: string
+): string[] {
+  // A cell stands before its statements, but its checkpoint is what the last of them left.
+  const isUpTo = (step: IStep): boolean =>
+    step.address <= address || step.address.startsWith(`${address}.`);
+  const inner = steps.filter(step => step.checkpoint && isUpTo(step));
+  const outer = new Set(inner.map(step => parent(step.address)));
+  return [
+    ...new Set(
+      inner
+        .filter(step => !outer.has(step.address))
+        .map(step => step.checkpoint)
+    )
+  ];
+}
+
+function parent(address: string): string {
+  return address.slice(0, Math.max(0, address.lastIndexOf('.')));
+}
+
+/**
+ * The variables after these, in order: a later value takes the place of an earlier one. Pure.
+ */
+export function stateAfter(left: ReadonlyArray<ILeft>): IValue[] {
+  const found = new Map<string, IValue>();
+  for (const { values, deleted } of left) {
+    deleted.forEach(name => found.delete(name));
+    // What has a colon in its name is no variable: random state, the cell's result.
+    for (const value of values.filter(item => !item.name.includes(':'))) {
+      found.set(value.name, value);
+    }
+  }
+  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }

@@ -11,6 +11,7 @@ import * as React from 'react';
 import type { IRunRow, ListRow } from './arrange';
 import { arrange, runFacts } from './arrange';
 import { ago, exactTime, runStatus, splitPath } from './format';
+import { Progress } from './note';
 import type { ICheckpointModel, IRunList } from './tokens';
 import { Windowed } from './windowing';
 
@@ -147,6 +148,7 @@ function RunRow(props: {
           </span>
         ))}
       </span>
+      {run.progress && <Progress progress={run.progress} trans={trans} />}
       {(run.note || run.tags.length > 0) && (
         <span className="nbc-Run-note">
           {run.tags.map(tag => (

@@ -104,9 +104,7 @@ export interface IViewProps {
 export function Sidebar(props: IViewProps): JSX.Element {
   const { model } = props;
   return (
-    <UseSignal signal={model.changed}>
-      {() => <Current {...props} />}
-    </UseSignal>
+    <UseSignal signal={model.changed}>{() => <Current {...props} />}</UseSignal>
   );
 }
 
@@ -118,7 +116,8 @@ function Current(props: IViewProps): JSX.Element {
   const wasOpen = React.useRef(id);
   React.useEffect(() => {
     // What had the focus is gone with the view it was in: it goes to the first thing of the one that has come.
-    if (wasOpen.current !== id && document.activeElement === document.body) {
+    const { activeElement, body } = document;
+    if (wasOpen.current !== id && (activeElement ?? body) === body) {
       node.current
         ?.querySelector<HTMLElement>('.nbc-Back button, .nbc-Windowed')
         ?.focus();

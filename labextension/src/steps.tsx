@@ -5,9 +5,22 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import { duration, exactTime, size, stepStatus } from './format';
+import {
+  duration,
+  exactTime,
+  sayProgress,
+  size,
+  stepName,
+  stepStatus
+} from './format';
 import { useNow } from './runs';
-import type { IActions, ICheckpointModel, IRun, IRunModel, IStep } from './tokens';
+import type {
+  IActions,
+  ICheckpointModel,
+  IRun,
+  IRunModel,
+  IStep
+} from './tokens';
 import type { IStepRow } from './tree';
 import { stepRows } from './tree';
 import { Windowed } from './windowing';
@@ -135,8 +148,8 @@ function StepRow(props: {
         <span className="nbc-Caret" />
       )}
       <span className="nbc-Dot" />
-      <span className="nbc-Step-name" title={step.name}>
-        {step.name}
+      <span className="nbc-Step-name" title={stepName(step, trans)}>
+        {stepName(step, trans)}
       </span>
       <span className="nbc-Step-time">{took(step, now)}</span>
       <span className="nbc-Facts">
@@ -180,7 +193,7 @@ function Chosen(props: IRunProps & { step: IStep }): JSX.Element {
       aria-label={trans.__('Chosen step')}
       data-status={step.status}
     >
-      <p className="nbc-Chosen-name">{step.name}</p>
+      <p className="nbc-Chosen-name">{stepName(step, trans)}</p>
       <p>
         <span className="nbc-Status">{stepStatus(step.status, trans)}</span>
         {step.started && ` · ${exactTime(step.started)}`}
@@ -211,7 +224,7 @@ function Chosen(props: IRunProps & { step: IStep }): JSX.Element {
  */
 export function sayStep(step: IStep, trans: TranslationBundle): string {
   return [
-    step.name,
+    stepName(step, trans),
     stepStatus(step.status, trans),
     ...stepFacts(step, trans),
     step.reason,
@@ -264,18 +277,4 @@ export function stepFacts(step: IStep, trans: TranslationBundle): string[] {
     facts.push(trans.__('attempt %1', step.attempt));
   }
   return facts;
-}
-
-/**
- * `37 of 100`, and how long the rest may take.
- */
-export function sayProgress(
-  progress: NonNullable<IStep['progress']>,
-  trans: TranslationBundle
-): string {
-  const { done, total, left } = progress;
-  const where = total
-    ? trans.__('%1 of %2', done, total)
-    : trans.__('%1 done', done);
-  return left ? trans.__('%1, about %2 left', where, duration(left)) : where;
 }

@@ -180,6 +180,26 @@ export interface IPreview {
 }
 
 /**
+ * What a step left, without what it showed.
+ */
+export interface ILeft {
+  readonly values: ReadonlyArray<IValue>;
+  readonly deleted: ReadonlyArray<string>;
+}
+
+/**
+ * The variables as they were after a step.
+ */
+export interface IState {
+  readonly values: ReadonlyArray<IValue>;
+
+  /**
+   * Whether some are still on their way, or too far back to be asked for.
+   */
+  readonly isPartial: boolean;
+}
+
+/**
  * A fact that happened.
  */
 export interface IEvent {
@@ -356,6 +376,11 @@ export interface IRunModel extends IDisposable {
    * What a checkpoint holds; undefined until it is here. Looking asks for it.
    */
   preview(checkpoint: string): IPreview | IProblem | undefined;
+
+  /**
+   * The variables after a step, as far as they are here. Looking asks for them.
+   */
+  state(address: string): IState;
 
   /**
    * Ask again for what may have changed.

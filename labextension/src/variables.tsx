@@ -5,11 +5,11 @@
 
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import { duration, size, stepStatus } from './format';
+import { duration, size, stepName, stepStatus } from './format';
 import { ProblemNote } from './note';
 import { isProblem } from './problem';
 import type { IRunProps } from './steps';
-import type { IPreview, IShown } from './tokens';
+import type { IPreview, IShown, IState } from './tokens';
 
 export function Variables(props: IRunProps): JSX.Element {
   const { model, opened, trans } = props;
@@ -36,11 +36,20 @@ export function Variables(props: IRunProps): JSX.Element {
         >
           {saved.map((step, index) => (
             <option key={step.address} value={step.address}>
-              {`${index + 1}. ${step.name} (${stepStatus(step.status, trans)}${step.seconds ? `, ${duration(step.seconds)}` : ''})`}
+              {`${index + 1}. ${stepName(step, trans)} (${stepStatus(step.status, trans)}${step.seconds ? `, ${duration(step.seconds)}` : ''})`}
             </option>
           ))}
         </HTMLSelect>
       </label>
+      <Values
+        state={opened.state(chosen.address)}
+        here={
+          preview && !isProblem(preview)
+            ? new Set(preview.values.map(value => value.name))
+            : new Set()
+        }
+        trans={trans}
+      />
       {!preview ? (
         <p className="nbc-Quiet" role="status">
           {trans.__('Loading…')}
@@ -54,6 +63,57 @@ export function Variables(props: IRunProps): JSX.Element {
   );
 }
 
+/**
+ * All variables after the step; those it set itself stand out.
+ */
+function Values(props: {
+  state: IState;
+  here: ReadonlySet<string>;
+  trans: IRunProps['trans'];
+}): JSX.Element {
+  const { state, here, trans } = props;
+  return (
+    <table className="nbc-Table">
+      <caption>{trans.__('Variables after it')}</caption>
+      <thead>
+        <tr>
+          <th scope="col">{trans.__('Name')}</th>
+          <th scope="col">{trans.__('Value')}</th>
+          <th scope="col">{trans.__('Size')}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {state.values.map(value => (
+          <tr key={value.name} data-here={here.has(value.name)}>
+            <th
+              scope="row"
+              title={here.has(value.name) ? trans.__('Set by this step') : ''}
+            >
+              {value.name}
+            </th>
+            <td>
+              <span className="nbc-Type">
+                {[value.type, value.shape].filter(Boolean).join(' ')}
+              </span>
+              {value.preview && <code>{value.preview}</code>}
+            </td>
+            <td>{value.size ? size(value.size) : ''}</td>
+          </tr>
+        ))}
+        {(state.isPartial || state.values.length === 0) && (
+          <tr>
+            <td colSpan={3}>
+              {state.isPartial
+                ? trans.__('Some are not here (yet).')
+                : trans.__('No variables.')}
+            </td>
+          </tr>
+        )}
+      </tbody>
+    </table>
+  );
+}
+
 function Preview(props: {
   preview: IPreview;
   trans: IRunProps['trans'];
@@ -61,35 +121,6 @@ function Preview(props: {
   const { preview, trans } = props;
   return (
     <>
-      <table className="nbc-Table">
-        <caption>{trans.__('What it left')}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{trans.__('Name')}</th>
-            <th scope="col">{trans.__('Value')}</th>
-            <th scope="col">{trans.__('Size')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {preview.values.map(value => (
-            <tr key={value.name}>
-              <th scope="row">{value.name}</th>
-              <td>
-                <span className="nbc-Type">
-                  {[value.type, value.shape].filter(Boolean).join(' ')}
-                </span>
-                {value.preview && <code>{value.preview}</code>}
-              </td>
-              <td>{size(value.size)}</td>
-            </tr>
-          ))}
-          {preview.values.length === 0 && (
-            <tr>
-              <td colSpan={3}>{trans.__('No variables.')}</td>
-            </tr>
-          )}
-        </tbody>
-      </table>
       {preview.source && (
         <>
           <h4>{trans.__('Its code')}</h4>

@@ -211,7 +211,7 @@ export function Windowed<R extends IRow>(props: {
   }
   return (
     // The role is given by whoever uses it, and each of them takes keys.
-    // eslint-disable-next-line jsx-a11y/no-static-element-interactions
+
     <div
       ref={node}
       className="nbc-Windowed"
@@ -220,7 +220,7 @@ export function Windowed<R extends IRow>(props: {
       aria-activedescendant={
         index >= first && index <= last ? `${id}-${index}` : undefined
       }
-      // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+
       tabIndex={0}
       onScroll={event => setTop(event.currentTarget.scrollTop)}
       onKeyDown={onKeyDown}

@@ -1,53 +1,76 @@
+import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
-import { arrange } from '../src/arrange';
-import { decodeRuns } from '../src/request';
+import type { ListRow } from '../src/arrange';
+import { arrange, tagsOf } from '../src/arrange';
+import { decodeRuns } from '../src/decode';
+import { NO_FILTER } from '../src/model';
 import { wire } from './wire';
 
+const trans = nullTranslator.load('nbcheckpoint');
 const list = decodeRuns(wire('runs'));
+const mine = { ...list, runs: list.runs.slice(0, 2), next: null };
+
+function say(rows: ListRow[]): string[] {
+  return rows.map(row =>
+    row.kind === 'run' ? `${row.place} ${row.run.status}` : row.label
+  );
+}
 
 describe('arrange', () => {
-  it('puts the runs of the notebook in front by themselves, newest first', () => {
-    const { mine } = arrange(list, '');
-    expect(mine?.map(run => run.status)).toEqual(['running', 'interrupted']);
+  it('puts the runs of the notebook in front first, then all by status', () => {
+    expect(say(arrange(mine, list, NO_FILTER, trans))).toEqual([
+      'This notebook',
+      'mine running',
+      'mine interrupted',
+      'All notebooks',
+      'Running',
+      'all running',
+      'Interrupted',
+      'all interrupted',
+      'Failed',
+      'all failed'
+    ]);
   });
 
-  it('has no such section without a notebook', () => {
-    expect(arrange({ ...list, workflow: null }, '').mine).toBeNull();
-  });
-
-  it('has an empty one for a notebook that never ran', () => {
-    expect(arrange({ ...list, workflow: 'new.ipynb' }, '').mine).toEqual([]);
-  });
-
-  it('groups all runs by status: what moves, what waits, what is done', () => {
+  it('groups by what moves, what waits, what is done', () => {
     const done = { ...list.runs[0], id: '1', status: 'completed' as const };
     const paused = { ...list.runs[0], id: '2', status: 'paused' as const };
-    const arranged = arrange(
-      { ...list, runs: [done, ...list.runs, paused] },
-      ''
-    );
-    expect(arranged.groups.map(group => group.status)).toEqual([
-      'running',
-      'paused',
-      'interrupted',
-      'failed',
-      'completed'
+    const all = { ...list, runs: [done, ...list.runs, paused] };
+    const groups = arrange(null, all, NO_FILTER, trans)
+      .filter(row => row.kind === 'group')
+      .map(row => (row.kind === 'group' ? row.label : ''));
+    expect(groups).toEqual([
+      'Running',
+      'Paused',
+      'Interrupted',
+      'Failed',
+      'Completed'
     ]);
-    expect(arranged.count).toBe(5);
   });
 
-  it.each([
-    ['TRAIN', 2],
-    ['train running', 1],
-    ['new features', 1],
-    ['failed', 1],
-    ['a1b2c3', 1],
-    ['onerror', 1],
-    ['   ', 3],
-    ['nothing like it', 0]
-  ])('filters by "%s" to %d', (filter, count) => {
-    const arranged = arrange(list, filter);
-    expect(arranged.count).toBe(count);
-    expect(arranged.groups.flatMap(group => group.runs)).toHaveLength(count);
+  it('says that a notebook never ran, or that nothing matches', () => {
+    const none = { ...mine, runs: [] };
+    expect(say(arrange(none, list, NO_FILTER, trans))[1]).toBe('No runs yet.');
+    const filter = { ...NO_FILTER, text: 'x' };
+    expect(say(arrange(none, none, filter, trans))).toEqual([
+      'This notebook',
+      'No run of it matches.',
+      'All notebooks',
+      'No run matches.'
+    ]);
   });
+
+  it('offers older runs of the notebook where there are some', () => {
+    const more = arrange({ ...mine, next: 'x' }, list, NO_FILTER, trans);
+    expect(more[3]).toMatchObject({ kind: 'more', isItem: true });
+  });
+
+  it('gives every row a key of its own', () => {
+    const rows = arrange(mine, list, NO_FILTER, trans);
+    expect(new Set(rows.map(row => row.key)).size).toBe(rows.length);
+  });
+});
+
+it('tagsOf collects what there is, once', () => {
+  expect(tagsOf([list, mine, null])).toEqual(['baseline']);
 });

@@ -1,6 +1,10 @@
 import type { IOutput } from '@jupyterlab/nbformat';
 import { describe, expect, it } from 'vitest';
-import { readBadge } from '../src/badge';
+import { nullTranslator } from '@jupyterlab/translation';
+import { judge, readBadge, sayBadge } from '../src/badge';
+import { crc32 } from '../src/crc';
+
+const trans = nullTranslator.load('nbcheckpoint');
 
 function line(status: unknown, text: unknown = 'a line'): IOutput {
   return {
@@ -20,7 +24,7 @@ describe('readBadge', () => {
   it.each(['computed', 'restored', 'stale', 'failed'])(
     'reads "%s" from the metadata of our line',
     status => {
-      expect(readBadge([printed, line(status), printed])).toEqual({
+      expect(readBadge([printed, line(status), printed])).toMatchObject({
         status,
         text: 'a line'
       });
@@ -59,5 +63,74 @@ describe('readBadge', () => {
         { output_type: 'display_data', metadata: { nbcheckpoint: 'restored' } }
       ])
     ).toBeNull();
+  });
+});
+
+describe('where a loop went on', () => {
+  const text =
+    'resumed: loop continued at 37 of 100, spared 2h 41m · computed 4h';
+
+  it('is read from the metadata', () => {
+    const output = line('resumed', text);
+    (output.metadata as { nbcheckpoint: object }).nbcheckpoint = {
+      status: 'resumed',
+      done: 5,
+      total: 9
+    };
+    expect(readBadge([output])?.at).toBe('5/9');
+  });
+
+  it('is read from the line where the metadata do not say', () => {
+    expect(readBadge([line('resumed', text)])?.at).toBe('37/100');
+    expect(
+      readBadge([line('resumed', 'resumed: loop continued at 1,200, x')])?.at
+    ).toBe('1,200');
+    expect(readBadge([line('computed')])?.at).toBe('');
+  });
+});
+
+describe('judge', () => {
+  const withCode = (code: string): IOutput => ({
+    ...line('computed'),
+    metadata: { nbcheckpoint: { status: 'computed', code } }
+  });
+  const error: IOutput = {
+    output_type: 'error',
+    ename: 'ValueError',
+    evalue: 'no',
+    traceback: []
+  };
+
+  it('knows the checksum every zip file has', () => {
+    expect(crc32('123456789')).toBe('cbf43926');
+    expect(crc32('ä')).toBe('70b5f183');
+  });
+
+  it('sees that the code has changed since, also after a reload', () => {
+    const outputs = [withCode(crc32('x = 1'))];
+    expect(judge(outputs, 'x = 1', true, '', trans)?.status).toBe('computed');
+    expect(judge(outputs, 'x = 2', true, '', trans)).toMatchObject({
+      status: 'stale',
+      text: 'its code has changed since'
+    });
+  });
+
+  it('passes on what the kernel says', () => {
+    const badge = judge(
+      [line('restored')],
+      '',
+      true,
+      'input df changed',
+      trans
+    );
+    expect(sayBadge(badge!, trans)).toBe('out of date: input df changed');
+  });
+
+  it('calls a checkpointed cell with an error failed, and no other', () => {
+    expect(judge([error], 'x', true, '', trans)).toMatchObject({
+      status: 'failed',
+      text: 'ValueError: no'
+    });
+    expect(judge([error], 'x', false, '', trans)).toBeNull();
   });
 });

@@ -39,8 +39,16 @@ function count(server: IFakeServer, end: string): number {
 function ours(state: { runs?: unknown; run?: unknown } = {}): IFakeServer {
   const bodies: string[] = [];
   return serverThat(request => {
-    if (!new URL(request.url).pathname.endsWith('/runs')) {
-      return Response.json(state.run ?? wire('run'));
+    const name = new URL(request.url).pathname.split('/').pop()!;
+    if (name === 'wait') {
+      // A server that is older than the page: it cannot tell when something changes.
+      return new Response('', { status: 404 });
+    }
+    if (name !== 'runs') {
+      const known = ['steps', 'events', 'graph', 'environment'];
+      return Response.json(
+        known.includes(name) ? lastPage(wire(name)) : (state.run ?? wire('run'))
+      );
     }
     const body = JSON.stringify(state.runs ?? RUNS);
     if (!bodies.includes(body)) {
@@ -51,6 +59,10 @@ function ours(state: { runs?: unknown; run?: unknown } = {}): IFakeServer {
       ? new Response(null, { status: 304 })
       : new Response(body, { headers: { ETag: etag } });
   });
+}
+
+function lastPage(body: unknown): unknown {
+  return { ...(body as object), next: null };
 }
 
 afterEach(() => {
@@ -68,8 +80,9 @@ describe('looking', () => {
     expect(server.requests).toHaveLength(0);
     await look(model);
     expect(model.list?.runs).toHaveLength(3);
-    const url = new URL(server.requests[0].url);
-    expect(url.searchParams.get('path')).toBe('b.ipynb');
+    for (const request of server.requests) {
+      expect(new URL(request.url).searchParams.get('path')).toBe('b.ipynb');
+    }
   });
 
   it('asks again every few seconds, and stops when nobody looks any more', async () => {
@@ -79,12 +92,13 @@ describe('looking', () => {
     model.refreshSeconds = 2;
     model.active = true;
     await vi.advanceTimersByTimeAsync(7000);
-    const asked = server.requests.length;
-    expect(asked).toBeGreaterThanOrEqual(3);
-    expect(asked).toBeLessThanOrEqual(5);
+    const asked = count(server, '/runs');
+    // Two questions each time: all runs, and the notebook's own.
+    expect(asked).toBeGreaterThanOrEqual(6);
+    expect(asked).toBeLessThanOrEqual(10);
     model.active = false;
     await vi.advanceTimersByTimeAsync(60_000);
-    expect(server.requests).toHaveLength(asked);
+    expect(count(server, '/runs')).toBe(asked);
   });
 
   it('is quiet while the store is idle', async () => {
@@ -94,9 +108,10 @@ describe('looking', () => {
     const before = model.list;
     const changed = vi.fn();
     model.changed.connect(changed);
+    const asked = count(server, '/runs');
     await model.refresh();
-    expect(count(server, '/runs')).toBe(2);
-    expect(server.requests[1].headers.get('If-None-Match')).toBeTruthy();
+    expect(count(server, '/runs')).toBe(2 * asked);
+    expect(server.requests.at(-1)!.headers.get('If-None-Match')).toBeTruthy();
     expect(changed).not.toHaveBeenCalled();
     expect(model.list).toBe(before);
   });
@@ -106,111 +121,189 @@ describe('looking', () => {
     const model = modelOf(server, 'a.ipynb');
     await look(model);
     model.path = 'b.ipynb';
-    await vi.waitFor(() => expect(server.requests).toHaveLength(2));
-    expect(server.requests[1].headers.get('If-None-Match')).toBeNull();
+    const about = (path: string): Request[] =>
+      server.requests.filter(
+        r => new URL(r.url).searchParams.get('path') === path
+      );
+    await vi.waitFor(() => expect(about('b.ipynb')).not.toHaveLength(0));
+    expect(about('b.ipynb')[0].headers.get('If-None-Match')).toBeNull();
   });
 
   it('keeps the answer to the latest question, whichever comes last', async () => {
     const waiting = new Map<string | null, (body: unknown) => void>();
-    const server = serverThat(
-      request =>
-        new Promise(resolve => {
-          waiting.set(new URL(request.url).searchParams.get('path'), body =>
-            resolve(Response.json(body))
-          );
-        })
+    const server = serverThat(request =>
+      new URL(request.url).pathname.endsWith('/wait')
+        ? new Response('', { status: 404 })
+        : new Promise(resolve => {
+            waiting.set(new URL(request.url).searchParams.get('path'), body =>
+              resolve(Response.json(body))
+            );
+          })
     );
     const model = modelOf(server, 'slow.ipynb');
     model.active = true;
     await vi.waitFor(() => expect(waiting.has('slow.ipynb')).toBe(true));
     model.path = 'quick.ipynb';
     await vi.waitFor(() => expect(waiting.has('quick.ipynb')).toBe(true));
-    waiting.get('quick.ipynb')!({ runs: [], workflow: 'quick.ipynb' });
-    await vi.waitFor(() => expect(model.list?.workflow).toBe('quick.ipynb'));
-    waiting.get('slow.ipynb')!({ runs: [], workflow: 'slow.ipynb' });
+    waiting.get('quick.ipynb')!({ runs: [], workflow: null, store: 'quick' });
+    await vi.waitFor(() => expect(model.list?.store).toBe('quick'));
+    waiting.get('slow.ipynb')!({ runs: [], workflow: null, store: 'slow' });
     // One turn of the event loop: everything the late answer sets off has happened by then.
     await new Promise(resolve => setTimeout(resolve, 0));
-    expect(model.list?.workflow).toBe('quick.ipynb');
+    expect(model.list?.store).toBe('quick');
   });
 
-  it('shows a page more when asked, up to what the server gives', async () => {
-    const server = ours();
+  it('goes on where the last page ended, and keeps what it has when it looks again', async () => {
+    const server = serverThat(request => {
+      const { pathname, searchParams } = new URL(request.url);
+      if (pathname.endsWith('/wait')) {
+        return new Response('', { status: 404 });
+      }
+      const before = searchParams.get('before');
+      const body = before
+        ? { runs: [{ ...RUNS.runs[2], id: '2020' }], next: null }
+        : { ...RUNS, workflow: null };
+      return Response.json(body);
+    });
     const model = modelOf(server);
     await look(model);
-    for (let i = 0; i < 30; i++) {
-      await model.showOlder();
-    }
-    const limits = server.requests.map(r =>
-      Number(new URL(r.url).searchParams.get('limit'))
+    await model.loadMore();
+    expect(model.list?.runs).toHaveLength(4);
+    expect(model.list?.next).toBeNull();
+    await model.loadMore();
+    expect(server.requests.filter(r => r.url.includes('before='))).toHaveLength(
+      1
     );
-    expect(limits[0]).toBe(50);
-    expect(limits[1]).toBe(100);
-    expect(Math.max(...limits)).toBe(1000);
+    await model.refresh();
+    expect(model.list?.runs).toHaveLength(4);
   });
 
-  it('tells when the filter changes, and only then', () => {
-    const model = modelOf(ours());
-    const changed = vi.fn();
-    model.changed.connect(changed);
-    model.filter = 'x';
-    model.filter = 'x';
-    expect(changed).toHaveBeenCalledTimes(1);
-  });
-});
-
-describe('steps', () => {
-  it('are fetched when a run is opened, and for that place only', async () => {
+  it('asks for the notebook’s own runs by themselves', async () => {
     const server = ours();
     const model = modelOf(server, 'a.ipynb');
     await look(model);
-    await model.toggle(FIRST, 'mine');
-    expect(model.isExpanded(FIRST, 'mine')).toBe(true);
-    expect(model.isExpanded(FIRST, 'all')).toBe(false);
-    expect(model.steps(FIRST)).toHaveLength(3);
-    expect(count(server, FIRST)).toBe(1);
-    const url = new URL(server.requests.at(-1)!.url);
-    expect(url.searchParams.get('path')).toBe('a.ipynb');
+    expect(model.mine?.runs).toHaveLength(3);
+    const asked = server.requests.map(r => new URL(r.url).searchParams);
+    expect(asked.map(query => query.get('workflow')).filter(Boolean)).toEqual([
+      'analysis/train.ipynb'
+    ]);
   });
 
-  it('are not asked for again until the run moves', async () => {
-    const state: { runs?: IWireRuns } = {};
-    const server = ours(state);
+  it('asks anew when the filter changes, and only then', async () => {
+    const server = ours();
     const model = modelOf(server);
     await look(model);
-    await model.toggle(FIRST, 'all');
-    await model.refresh();
-    expect(count(server, FIRST)).toBe(1);
-    const moved = structuredClone(RUNS);
-    moved.runs[0].updated = '2026-11-16T10:00:00.000Z';
-    state.runs = moved;
-    await model.refresh();
-    await vi.waitFor(() => expect(count(server, FIRST)).toBe(2));
+    const asked = count(server, '/runs');
+    model.filter = { ...model.filter };
+    expect(count(server, '/runs')).toBe(asked);
+    model.filter = { text: 'x', status: 'failed', tag: 't' };
+    await vi.waitFor(() =>
+      expect(count(server, '/runs')).toBeGreaterThan(asked)
+    );
+    const query = new URL(server.requests.at(-1)!.url).searchParams;
+    expect([query.get('text'), query.get('status'), query.get('tag')]).toEqual([
+      'x',
+      'failed',
+      't'
+    ]);
   });
 
-  it('are forgotten when the run is closed in every place', async () => {
+  it('waits at the server for the store to change', async () => {
+    let change: (() => void) | undefined;
+    let token = 'one';
+    const server = serverThat(request => {
+      const { pathname, searchParams } = new URL(request.url);
+      if (!pathname.endsWith('/wait')) {
+        return Response.json({ ...RUNS, workflow: null, store: token });
+      }
+      return searchParams.get('since') === token
+        ? new Promise(resolve => {
+            change = () => {
+              token = 'two';
+              resolve(Response.json({ token }));
+            };
+          })
+        : Response.json({ token });
+    });
+    const model = modelOf(server);
+    await look(model);
+    await vi.waitFor(() => expect(change).toBeDefined());
+    const asked = count(server, '/runs');
+    change!();
+    await vi.waitFor(() => expect(model.list?.store).toBe('two'));
+    expect(count(server, '/runs')).toBe(asked + 1);
+  });
+
+  it('takes what somebody has just changed before the store tells', async () => {
     const model = modelOf(ours());
     await look(model);
-    await model.toggle(FIRST, 'mine');
-    await model.toggle(FIRST, 'all');
-    await model.toggle(FIRST, 'mine');
-    expect(model.steps(FIRST)).toHaveLength(3);
-    await model.toggle(FIRST, 'all');
-    expect(model.steps(FIRST)).toBeUndefined();
+    model.put({ ...model.list!.runs[1], note: 'mine' });
+    expect(model.list?.runs[1].note).toBe('mine');
+    model.drop(FIRST);
+    expect(model.list?.runs).toHaveLength(2);
+  });
+});
+
+describe('an opened run', () => {
+  it('shows what the list knows at once, then its steps, inner ones too', async () => {
+    const server = ours();
+    const model = modelOf(server, 'a.ipynb');
+    await look(model);
+    model.open(FIRST);
+    expect(model.opened?.run?.id).toBe(FIRST);
+    await vi.waitFor(() => expect(model.opened?.steps).toHaveLength(4));
+    expect(model.opened?.steps.map(step => step.address)).toContain('0002.000');
   });
 
-  it('say so when they cannot be had', async () => {
-    const server = serverThat(request =>
-      new URL(request.url).pathname.endsWith('/runs')
-        ? Response.json(RUNS)
-        : Response.json({ message: 'gone', hint: 'refresh' }, { status: 404 })
-    );
+  it('asks for parts only when they are looked at, and once', async () => {
+    const server = ours();
     const model = modelOf(server);
     await look(model);
-    await model.toggle(FIRST, 'all');
-    expect(model.steps(FIRST)).toMatchObject({
-      message: 'gone',
-      hint: 'refresh'
+    model.open(FIRST);
+    await vi.waitFor(() => expect(model.opened?.loading).toBe(false));
+    expect(count(server, '/events')).toBe(0);
+    model.opened!.part('events');
+    model.opened!.part('events');
+    await vi.waitFor(() =>
+      expect(model.opened!.part('events')).toHaveLength(6)
+    );
+    expect(count(server, '/events')).toBe(1);
+  });
+
+  it('says so when it cannot be had', async () => {
+    const server = serverThat(request => {
+      const { pathname } = new URL(request.url);
+      return pathname.endsWith('/runs')
+        ? Response.json({ ...RUNS, workflow: null })
+        : Response.json({ message: 'gone', hint: 'refresh' }, { status: 404 });
     });
+    const model = modelOf(server);
+    await look(model);
+    model.open(FIRST);
+    await vi.waitFor(() =>
+      expect(model.opened?.problem).toMatchObject({
+        message: 'gone',
+        hint: 'refresh'
+      })
+    );
+  });
+
+  it('is closed when another store comes in front', async () => {
+    const server = serverThat(request => {
+      const { pathname, searchParams } = new URL(request.url);
+      return pathname.endsWith('/runs')
+        ? Response.json({
+            ...RUNS,
+            workflow: null,
+            store: searchParams.get('path')
+          })
+        : new Response('', { status: 404 });
+    });
+    const model = modelOf(server, 'a.ipynb');
+    await look(model);
+    model.open(FIRST);
+    model.path = 'other/b.ipynb';
+    await vi.waitFor(() => expect(model.opened).toBeNull());
   });
 });
 

@@ -17,3 +17,8 @@ Object.assign(globalThis, {
   // React warns unless a test says it will wait for updates.
   IS_REACT_ACT_ENVIRONMENT: true
 });
+
+// Nothing has a size there; a list must have one to show something.
+Object.defineProperty(HTMLElement.prototype, 'clientHeight', {
+  get: () => 600
+});

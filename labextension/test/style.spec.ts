@@ -11,7 +11,12 @@ describe('the style sheet', () => {
       ...rules.matchAll(/(?:color|background|border[\w-]*|outline):([^;]+);/g)
     ]
       .map(([, value]) => value.trim())
-      .filter(value => !/^(none|transparent|inherit|\d+%?)$/.test(value));
+      .filter(
+        value =>
+          !/^((\d+px solid )?transparent|none|inherit|collapse|\d+%?)$/.test(
+            value
+          )
+      );
     expect(colours.length).toBeGreaterThan(20);
     for (const value of colours) {
       expect(value).toMatch(/var\(--(jp|nbc)-|^-?\d+px$|^\d+px$|^50%$/);

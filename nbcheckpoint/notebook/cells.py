@@ -646,4 +646,5 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         elif cell.chosen is not None and any(not done.quick for done in cell.done) and not cell.chosen.quiet:
             status, text = line.summary(cell.done, len(cell.statements))
             checkpoint = cell.done[-1].checkpoint
-            line.show(self.shell, status, text, checkpoint=checkpoint.id if checkpoint else "")
+            id = checkpoint.id if checkpoint else ""
+            line.show(self.shell, status, text, checkpoint=id, code=line.checksum(cell.raw))

@@ -10,10 +10,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Error, Page
 
 import nbcheckpoint
 from tests.browser.jupyter import CHROMIUM_NAMES, Jupyter, chromium, find_chromium, serving
+from tests.browser.pages import clear_desk, open_in_lab
 
 ARTIFACTS = Path(__file__).parents[1] / "artifacts"
 
@@ -55,7 +56,7 @@ def browser() -> Iterator[Browser]:
         yield launched
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
     made = browser.new_context(viewport={"width": 1400, "height": 900}, locale="en-GB", timezone_id="UTC")
     made.set_default_timeout(45_000)
@@ -65,15 +66,49 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(context: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A page on which our code may not throw. A picture is taken of each one, as the test left it."""
+    """A page of the test's own, on which our code may not throw. A picture is taken of it, as the test left it."""
     made = context.new_page()
-    errors: list[str] = []
-    # Notebook 7.6 throws one of its own while it starts (reading 'schema'), with us or without us.
-    made.on("pageerror", lambda error: errors.append(error.stack or str(error)))
+    errors = _watched(made)
     yield made
+    _look(made, request)
+    made.close()
+    assert errors == []
+
+
+@pytest.fixture(scope="module")
+def desk(context: BrowserContext, lab: Jupyter) -> Page:
+    """One JupyterLab for all tests of a module: loading it takes longer than most of them."""
+    made = context.new_page()
+    open_in_lab(made, lab)
+    return made
+
+
+@pytest.fixture
+def tidy(desk: Page, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """The module's JupyterLab with nothing open in it."""
+    errors = _watched(desk)
+    yield desk
+    _look(desk, request)
+    clear_desk(desk)
+    assert errors == []
+
+
+def _watched(page: Page) -> list[str]:
+    """What our code throws on a page from here on."""
+    errors: list[str] = []
+
+    def note(error: Error) -> None:
+        # Notebook 7.6 throws one of its own while it starts (reading 'schema'), with us or without us.
+        if "/extensions/nbcheckpoint/" in (error.stack or ""):
+            errors.append(error.stack or str(error))
+
+    page.on("pageerror", note)
+    return errors
+
+
+def _look(page: Page, request: pytest.FixtureRequest) -> None:
     ARTIFACTS.mkdir(exist_ok=True)
-    made.screenshot(path=ARTIFACTS / f"{_slug(request)}.png", timeout=20_000)
-    assert [error for error in errors if "/extensions/nbcheckpoint/" in error] == []
+    page.screenshot(path=ARTIFACTS / f"{_slug(request)}.png", timeout=20_000)
 
 
 @pytest.fixture

@@ -76,5 +76,56 @@ def cell(page: Page, index: int) -> Locator:
     return page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell").nth(index)
 
 
-def section(panel: Locator, label: str) -> Locator:
-    return panel.get_by_role("group", name=label, exact=True)
+def runs(panel: Locator, place: str) -> Locator:
+    """The runs in sight: `mine` are those of the notebook in front, `all` is everything."""
+    return panel.locator(f".nbc-Run[data-place={place}]")
+
+
+def tab(panel: Locator, name: str) -> Locator:
+    """Choose a tab of an opened run; returns what is behind it."""
+    panel.get_by_role("tab", name=name, exact=True).click()
+    return panel.get_by_role("tabpanel", name=name, exact=True)
+
+
+def dialog(page: Page) -> Locator:
+    return page.locator(".jp-Dialog")
+
+
+def in_menu(page: Page, row: Locator, entry: str) -> None:
+    """Choose an entry of the menu that the right mouse button opens."""
+    row.click(button="right")
+    page.locator(".lm-Menu-item", has_text=re.compile(f"^{re.escape(entry)}")).click()
+
+
+def open_notebook(page: Page, path: str, *, kernel: bool = True) -> None:
+    """Open a notebook in a JupyterLab that is there already."""
+    page.evaluate("path => { void window.jupyterapp.commands.execute('docmanager:open', { path }) }", path)
+    page.wait_for_function(
+        """path => {
+            const context = window.jupyterapp.shell.currentWidget?.context;
+            return context?.path === path && context.isReady;
+        }""",
+        arg=path,
+    )
+    if kernel:
+        wait_until_idle(page)
+
+
+def clear_desk(page: Page) -> None:
+    """Close everything that is open, kernels included, without asking."""
+    while page.locator(".jp-Dialog .jp-mod-reject").count():
+        page.locator(".jp-Dialog .jp-mod-reject").first.click()
+    if page.locator("#nbcheckpoint-sidebar .nbc-Back").is_visible():
+        page.locator("#nbcheckpoint-sidebar .nbc-Back").click()
+    page.evaluate(
+        """async () => {
+            for (const widget of [...window.jupyterapp.shell.widgets('main')]) {
+                if (widget.context) {
+                    widget.context.model.dirty = false;
+                    const done = widget.sessionContext.shutdown().catch(() => undefined);
+                    await Promise.race([done, new Promise(resolve => setTimeout(resolve, 5000))]);
+                    widget.dispose();
+                }
+            }
+        }"""
+    )

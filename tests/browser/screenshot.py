@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 from nbcheckpoint.model import RunStatus
 from nbcheckpoint.store import Store
 from tests.browser.jupyter import Jupyter, chromium, find_chromium, serving
-from tests.browser.pages import cell, open_in_lab, restart_kernel, run_all, section, sidebar, store_in
+from tests.browser.pages import cell, open_in_lab, restart_kernel, run_all, runs, sidebar, store_in
 
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "sidebar.png"
 
@@ -103,9 +103,7 @@ def _play(page: Page, server: Jupyter) -> None:
     panel = sidebar(page)
     page.evaluate("window.jupyterapp.shell.expandLeft?.()")
     _widen_sidebar(page, 330)
-    newest = section(panel, "This notebook").locator(".nbc-Run").first
-    newest.locator(".nbc-Run-row").click()
-    expect(newest.locator(".nbc-Step")).to_have_count(2)
+    expect(runs(panel, "mine")).to_have_count(2)
     page.locator(".jp-WindowedPanel-outer").first.evaluate("panel => panel.scrollTo(0, 0)")
     page.mouse.move(900, 840)
     expect(page.locator(".jp-toast, .Toastify__toast")).to_have_count(0)

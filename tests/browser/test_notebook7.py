@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.jupyter import Jupyter
-from tests.browser.pages import cell, choose, run_all, section, wait_until_idle
+from tests.browser.pages import cell, choose, run_all, runs, wait_until_idle
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -32,7 +32,7 @@ def test_the_panel_and_the_badge_are_there(page: Page, server: Jupyter, folder: 
     page.locator(".lm-Menu-item", has_text="Show Checkpoints").click()
     panel = page.locator("#nbcheckpoint-sidebar")
     expect(panel).to_be_visible()
-    expect(section(panel, "This notebook").locator(".nbc-Run")).to_contain_text("slow.ipynb")
+    expect(runs(panel, "mine")).to_contain_text("slow.ipynb")
 
 
 def test_the_page_with_the_files_bears_us(page: Page, server: Jupyter) -> None:
