@@ -18,6 +18,7 @@ subshells it is answered while a cell runs, in another thread.
 | `plan` | `auto` | as `%checkpoint plan`; each statement with `cell_id` and `stale` |
 | `restore` | `target names dry_run` | as `%checkpoint restore`; with `dry_run` only the `changes` it would make |
 | `resume` | `run` | as `%checkpoint resume` |
+| `forget` | `names` | `names` left: a resume begins without what a restore has bound |
 | `word` | `line` | the records that `%checkpoint LINE` shows |
 
 A refusal is `{"message", "hint"}`, as it is everywhere else.
@@ -180,6 +181,12 @@ class Link:
         with self._alone() as checkpointer:
             return resume(checkpointer, target=_text(args, "run")).data
 
+    def forget(self, args: dict[str, Any]) -> dict[str, Any]:
+        with self._alone() as checkpointer:
+            for name in _names(args) or ():
+                checkpointer.shell.user_ns.pop(name, None)
+        return {"names": self.status({})["names"]}
+
     def word(self, args: dict[str, Any]) -> Any:
         from nbcheckpoint.notebook import auto, words
 
@@ -195,6 +202,7 @@ WORDS: dict[str, Callable[[Link, dict[str, Any]], Any]] = {
     "plan": Link.plan,
     "restore": Link.restore,
     "resume": Link.resume,
+    "forget": Link.forget,
     "word": Link.word,
 }
 
