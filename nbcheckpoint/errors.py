@@ -165,6 +165,11 @@ class Paused(Error):
         self.run = run
         self.pause = pause
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of a traceback: nothing went wrong."""
+        hint = self.hint.replace("nbcheckpoint answer", "%checkpoint answer")
+        return [f"nbcheckpoint: {self}", f"  {hint}, then run this cell again"]
+
 
 class Cancelled(Error):
     """Somebody called the run off. What was finished is saved."""

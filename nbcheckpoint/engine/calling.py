@@ -13,12 +13,11 @@ import functools
 import os
 import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nbcheckpoint.engine import policy
+from nbcheckpoint.engine import aside, policy
 from nbcheckpoint.engine.arguments import Reach, arguments_of, changed_in_place, identify, reach_of, source_of
 from nbcheckpoint.engine.context import Frame, current_store, frame
 from nbcheckpoint.engine.drawn import drawn_since
@@ -81,7 +80,7 @@ class Call:
         self.speculative = False
         self.committer: Committer | None = None
         self.meta: dict[str, Any] = {}
-        """What its record says besides, when it is complete."""
+        """What its record says besides."""
         self._tried: list[Any] = []
 
     def adopt(
@@ -297,7 +296,7 @@ class Call:
         recorded = self.parent.journal.recorded(self.slot)
         cut = recorded is not None and recorded.status in ("running", "interrupted")
         kept = {key: recorded.meta[key] for key in ("retried",) if key in recorded.meta} if cut and recorded else {}
-        meta = {**kept, "after": self.after}
+        meta = {**kept, **self.meta, "after": self.after}
         try:
             self.ticket = self.parent.journal.begin(
                 *(self.slot, self.address, self.spec.name),
@@ -452,7 +451,7 @@ class Call:
         return {**meta, "marks": dict(marks)} if marks else meta
 
     def warn(self, text: str) -> None:
-        warnings.warn(f"step {self.spec.name}: {text}", stacklevel=6)
+        aside.warn(f"step {self.spec.name}: {text}")
 
 
 class _Noting:

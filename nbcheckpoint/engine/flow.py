@@ -19,7 +19,6 @@ import inspect
 import os
 import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -27,7 +26,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from msgspec.structs import replace as replace_record
 
 from nbcheckpoint.codec.preview import preview, shape_of
-from nbcheckpoint.engine import context, policy
+from nbcheckpoint.engine import aside, context, policy
 from nbcheckpoint.engine.arguments import arguments_of, source_of
 from nbcheckpoint.engine.calling import Call
 from nbcheckpoint.engine.context import Frame
@@ -271,7 +270,7 @@ class _Work:
         return saved
 
     def _warn(self, text: str) -> None:
-        warnings.warn(f"flow {self.spec.name}: {text}", stacklevel=6)
+        aside.warn(f"flow {self.spec.name}: {text}")
 
     def complete(self, value: Any) -> None:
         journal = self.journal

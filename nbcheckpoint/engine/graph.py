@@ -16,7 +16,6 @@ a node at the boundary. So do the counts, and they go on counting.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint.engine import context
+from nbcheckpoint.engine import aside, context
 from nbcheckpoint.engine.calling import Call, Outcome
 from nbcheckpoint.engine.context import Frame
 from nbcheckpoint.engine.effects import drive
@@ -241,7 +240,7 @@ class _Walk:
             try:
                 state = self.journal.store.restore(last.checkpoint)[RESULT]
             except Error as error:
-                warnings.warn(f"graph {self.graph.name}: the state after {last.name} is lost: {error}", stacklevel=8)
+                aside.warn(f"graph {self.graph.name}: the state after {last.name} is lost: {error}")
                 continue
             self._count(done, last)
             return self._way_on(last, state), state
@@ -279,6 +278,7 @@ class _NodeCall(Call):
     def __init__(self, graph: Graph, spec: Spec, state: Any, iteration: int) -> None:
         super().__init__(spec, [state], {}, kind="node")
         self.graph, self.iteration, self.state, self.next = graph, iteration, state, ""
+        self.meta = {"iteration": iteration}
 
     def visit(self) -> Any:
         assert self.parent is not None

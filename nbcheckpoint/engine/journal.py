@@ -105,6 +105,11 @@ class Journal:
             self._next[parent] = number + 1
             return f"{parent}.{number:06d}" if parent else f"{number:06d}"
 
+    def asked_by(self, name: str) -> str:
+        """The slot of the question that goes by that name; "" if none does."""
+        asking = (slot for slot, step in self._slots.items() if step.meta.get("pause", {}).get("name") == name)
+        return next(asking, "")
+
     def reload(self, slot: str, address: str) -> None:
         """Look again what is written about a step: others write answers."""
         self._slots[slot] = self.store.step(self.run.id, address)[0]

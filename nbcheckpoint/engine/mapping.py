@@ -28,7 +28,7 @@ from nbcheckpoint.engine.journal import Journal, Ticket, moments_ago
 from nbcheckpoint.engine.progress import Progress
 from nbcheckpoint.engine.submitting import received
 from nbcheckpoint.engine.worker import packed, work
-from nbcheckpoint.errors import Error, MapFailed, StoreError, UsageError
+from nbcheckpoint.errors import Conflict, Error, MapFailed, StoreError, UsageError
 from nbcheckpoint.model import Checkpoint, Step, StepStatus, utc_now
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT
@@ -134,6 +134,8 @@ class Committer:
             return
         try:
             self._store.put_step(step, expect=ticket.version if ticket is not None else None)
+        except Conflict:
+            pass  # the worker it ran in has written it down
         except StoreError as error:
             self.problems.append(str(error))
 
@@ -366,12 +368,16 @@ class Map:
 
         def came_back(done: Future[Any]) -> None:
             try:
-                found: Outcome = received(call, done.result())
-            except Exception as error:
-                self.ended(at, error)
+                try:
+                    found: Outcome = received(call, done.result())
+                except Exception as error:
+                    self.ended(at, error)
+                else:
+                    self.ended(at, None, found)
+            except BaseException as error:  # whoever waits must be told
+                over.set_exception(error)
             else:
-                self.ended(at, None, found)
-            over.set_result(None)
+                over.set_result(None)
 
         executor.submit(work, packed(call)).add_done_callback(came_back)
         return over

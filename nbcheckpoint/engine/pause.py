@@ -75,7 +75,7 @@ def ask(
     journal = here.journal
     slot = here.next_slot(name)
     address = journal.address(slot, here.address)
-    shown = name if slot.endswith("#1") else f"{name}#{slot.rpartition('#')[2]}"
+    shown = _shown(here, name, slot)
     question = Pause(
         name=shown,
         prompt=prompt,
@@ -91,6 +91,12 @@ def ask(
         emit("pause_opened", run=step.run, step=address, name=shown, prompt=prompt)
         raise Paused(step.run, shown, prompt, choices=choices)
     return _taken(here, step, question, schema)
+
+
+def _shown(here: Frame, name: str, slot: str) -> str:
+    """By which name it is answered: its own, unless another question of the run goes by that."""
+    short = name if slot.endswith("#1") else f"{name}#{slot.rpartition('#')[2]}"
+    return short if here.journal.asked_by(short) in ("", slot) else slot
 
 
 def _until(before: Step | None, timeout: str | float | None) -> str:

@@ -31,7 +31,7 @@ def fork(store: Store, run: str, at: str, edits: Mapping[str, Any]) -> Run:
     last = _find(steps, run, at)
     edited = {_find(steps, run, name).address: value for name, value in edits.items()}
     kept = [step for step in steps if step.address <= last.address or step.address.startswith(f"{last.address}.")]
-    kept = [step for step in kept if step.kind != "pause" and step.status in ("completed", "restored", "skipped")]
+    kept = [step for step in kept if _is_shared(step)]
     meta = {key: value for key, value in origin.meta.items() if key not in ("result", "resumed", "cancel")}
     meta["forked"] = {"run": run, "at": last.address}
     made = store.begin_run(
@@ -40,9 +40,17 @@ def fork(store: Store, run: str, at: str, edits: Mapping[str, Any]) -> Run:
     for step in kept:
         checkpoint = _edited(store, made, step, edited[step.address]) if step.address in edited else step.checkpoint
         mark = {"edited": True} if step.address in edited else {}
-        store.put_step(replace(step, run=made.id, checkpoint=checkpoint, meta={**step.meta, **mark}))
+        status = "interrupted" if step.meta.get("flow") else step.status
+        copied = replace(step, run=made.id, checkpoint=checkpoint, status=status, meta={**step.meta, **mark})
+        store.put_step(copied)
     emit("run_forked", run=made.id, origin=run, at=last.address)
     return store.update_run(made.id, status="interrupted", owner=None, durable=True)
+
+
+def _is_shared(step: Step) -> bool:
+    """What is finished; and the flow itself, which has the arguments."""
+    done = step.status in ("completed", "restored", "skipped")
+    return bool(step.meta.get("flow")) or (done and step.kind != "pause")
 
 
 def _find(steps: list[Step], run: str, name: str) -> Step:
