@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nbcheckpoint.cli.base import command, main, said_as_json, say
-from nbcheckpoint.errors import Error
+from nbcheckpoint.cli.base import command, find_run, main, said_as_json, say
+from nbcheckpoint.errors import Error, NotFound
+from nbcheckpoint.store import open_store
 from nbcheckpoint.units import parse_age
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -29,11 +31,27 @@ class Seconds(click.ParamType[float]):
             self.fail(f"{error}; {error.hint}", param, ctx)
 
 
+def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
+    raw = click.option(
+        "-r", "--raw", nargs=2, multiple=True, metavar="NAME TEXT", help="Set one to this text as it is."
+    )
+    given = click.option("-p", "--parameter", "given", nargs=2, multiple=True, metavar="NAME VALUE", help="Set one.")
+    return given(raw(function))
+
+
+def _values(given: Any, raw: Any) -> dict[str, Any]:
+    from nbcheckpoint.notebook import parameters
+
+    return {name: parameters.parse(text) for name, text in given} | dict(raw)
+
+
+_report = click.option("--report", type=click.Choice(["html", "json"]), help="Write what happened beside OUT.")
+
+
 @main.command(epilog="Example: nbcheckpoint run train.ipynb -o done.ipynb -p epochs 100")
 @click.argument("notebook", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Write it there.  [default: NAME.out.ipynb]")
-@click.option("-p", "--parameter", "given", nargs=2, multiple=True, metavar="NAME VALUE", help="Set a parameter.")
-@click.option("-r", "--raw", nargs=2, multiple=True, metavar="NAME TEXT", help="Set one to this text as it is.")
+@_parameters
 @click.option("--kernel", default="", metavar="K", help="The kernel to use.  [default: this Python, or the notebook's]")
 @click.option("--cwd", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where it runs.")
 @click.option("--timeout", type=Seconds(), help="How long a cell may take, like 90s or 2h.")
@@ -43,7 +61,7 @@ class Seconds(click.ParamType[float]):
 @click.option("--grace", type=Seconds(), default="10s", show_default=True, help="To save, when asked to stop.")
 @click.option("--min-seconds", metavar="S", help="Statements quicker than this just run again.  [default: 1s]")
 @click.option("--overhead", metavar="PCT", help="Saving may take this share of the time.  [default: 3%]")
-@click.option("--report", type=click.Choice(["html", "json"]), help="Write what happened beside OUT.")
+@_report
 @command
 def run(store: str | None, as_json: bool, **asked: Any) -> None:
     """Run NOTEBOOK without a browser, saving as it goes. Run again after a crash, it goes on where it was.
@@ -51,19 +69,58 @@ def run(store: str | None, as_json: bool, **asked: Any) -> None:
     Exit codes: 0 done, 1 the notebook failed or its kernel died, 4 paused, 130 Ctrl-C, 143 SIGTERM. After any of
     them the same command goes on.
     """
-    from nbcheckpoint.notebook import headless, parameters
+    from nbcheckpoint.notebook import headless
 
-    values = {name: parameters.parse(text) for name, text in asked["given"]} | dict(asked["raw"])
     words = [("--min-seconds", asked["min_seconds"]), ("--overhead", asked["overhead"])]
     request = headless.Request(
         notebook=asked["notebook"],
         out=asked["out"] or headless.default_out(asked["notebook"]),
-        parameters=values,
+        parameters=_values(asked["given"], asked["raw"]),
         store=store,
         auto=tuple(part for pair in words if pair[1] for part in pair),
         **{name: asked[name] for name in ("kernel", "cwd", "timeout", "allow_errors", "fresh", "restarts", "grace")},
     )
     execute(request, as_json, asked["report"])
+
+
+@main.command(epilog="Example: nbcheckpoint resume train.ipynb")
+@click.argument("target", required=False, metavar="[RUN|NOTEBOOK]")
+@_report
+@command
+def resume(target: str | None, report: str | None, store: str | None, as_json: bool) -> None:
+    """Go on with a notebook's run, with the parameters and the output it had. By default the latest cut short."""
+    from nbcheckpoint.notebook import headless
+
+    with open_store(store, create=False) as opened:
+        found = headless.to_resume(opened, target)
+        if found is None:
+            found = find_run(opened, target) if target else None
+        if found is None:
+            raise NotFound("no run was cut short", hint="nbcheckpoint runs lists what there is")
+        request = headless.Request.of_run(found, opened.url)
+    if found.status == "completed":
+        if not said_as_json(found, as_json):
+            say(f"nothing to resume: {found.workflow} {found.id} is complete")
+        return
+    execute(request, as_json, report)
+
+
+@main.command(epilog="Example: nbcheckpoint plan train.ipynb -p epochs 100")
+@click.argument("notebook", type=click.Path(path_type=Path))
+@_parameters
+@click.option("--cwd", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where it would run.")
+@command
+def plan(notebook: Path, given: Any, raw: Any, cwd: Path | None, store: str | None, as_json: bool) -> None:
+    """Say what `run` would restore and what it would compute. Nothing is executed."""
+    from nbcheckpoint.notebook import headless
+    from nbcheckpoint.notebook.forecast import forecast
+
+    path = notebook.absolute()
+    loaded = headless.prepared(headless.Request(notebook, notebook, _values(given, raw)))
+    with open_store(headless.located(store, path), create=False) as opened:
+        answer = forecast(loaded, path, cwd.absolute() if cwd else path.parent, opened)
+    if not said_as_json(answer.data, as_json):
+        say(repr(answer))
 
 
 def execute(request: Any, as_json: bool, report: str | None) -> None:

@@ -10,18 +10,21 @@ Needs nbclient: import it where it is used.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 from nbclient.util import run_sync
+from nbformat.v4 import output_from_msg
 
 from nbcheckpoint.errors import Error
 from nbcheckpoint.notebook.outputs import collapse
 
 __all__ = ["Client", "DeadKernelError", "NotebookClient", "Unattended"]
 
+_output_from: Any = output_from_msg
 _BEGIN = '__import__("nbcheckpoint.notebook.unattended", fromlist=["begin"]).begin(**{given!r})'
 
 
@@ -37,6 +40,9 @@ class Unattended:
     on_setup: Callable[[], None] | None = None
     """Is told when a kernel is about to be started."""
 
+    session_name = ""
+    """The notebook's path, as a Jupyter server would tell the kernel."""
+
     nb: Any
     kc: Any
     km: Any
@@ -44,6 +50,8 @@ class Unattended:
     async def async_start_new_kernel(self, **options: Any) -> None:
         if self.on_setup is not None:
             self.on_setup()
+        if self.session_name:
+            options["env"] = {**os.environ, **options.get("env", {}), "JPY_SESSION_NAME": self.session_name}
         await super().async_start_new_kernel(**options)  # type: ignore[misc]  # NotebookClient's
 
     start_new_kernel = run_sync(async_start_new_kernel)
@@ -99,7 +107,7 @@ class Unattended:
         fresh = hooked or self.clear_before_next_output  # type: ignore[attr-defined]
         if msg["msg_type"] == "stream" and last.get("name") == content["name"] and not fresh:
             last["text"] += content["text"]
-            return last
+            return _output_from(msg)  # what is new: papermill logs it
         return super().output(outs, msg, display_id, cell_index)  # type: ignore[misc]
 
 

@@ -153,7 +153,8 @@ def understand(number: int, id: str, source: str, transform: Transform, *, auto:
     if text is None and not auto:
         return CodeCell(number, id, source, rest)
     try:
-        return CodeCell(number, id, source, rest, options.parse(text or ""))
+        chosen = options.parse(text) if text is not None else options.automatic()
+        return CodeCell(number, id, source, rest, chosen)
     except Error as error:
         return CodeCell(number, id, source, rest, problem=str(error))
 

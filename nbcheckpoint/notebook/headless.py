@@ -333,6 +333,18 @@ class _Execution:
         return first_line(self._notebook.cells[at].source)
 
 
+def to_resume(store: Store, target: str | None) -> Run | None:
+    """The run of a notebook, or the latest one that was cut short; None if that is no run of ours."""
+    if target is None:
+        runs = store.runs()
+    else:
+        name = workflow_of(Path(target).absolute(), store.url) if Path(target).exists() else target
+        runs = store.runs(workflow=name)
+    ours = [run for run in runs if UNATTENDED in run.meta and run.trusted]
+    cut_short = [run for run in ours if run.status in CONTINUED]
+    return next(iter(cut_short if target is None else ours), None)
+
+
 def located(store: str | None, notebook: Path) -> str:
     """The store of a notebook, as the kernel can find it from wherever it runs."""
     found = store_location(store, start=notebook.parent)

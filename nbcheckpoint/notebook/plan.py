@@ -103,9 +103,12 @@ class Planner:
             for node in cell.tree.body if cell.tree is not None else ():
                 if cell.chosen is None or weave.is_definition(node):
                     self._ahead.run(node)
+                    continue
+                if cell.chosen.automatic and weave.is_plain(node):
+                    self._ahead.run(node)  # it runs no code: nothing of it is ever saved
                 else:
                     found.append(self._statement(cell, number, node, cell.chosen, others))
-                    number += 1
+                number += 1
         return found
 
     def _code(self, cell: CodeCell, number: int, node: ast.stmt) -> str:
@@ -124,6 +127,8 @@ class Planner:
             earlier = nearest(source, f"{cell.id or cell.name}#{number}", self._workflow, versions)
             reason = f"it runs %{foreign}" if foreign else "its code changed" if earlier else "nothing is saved for it"
             self._computed(node, source, earlier)
+            if isinstance(node, ast.Expr):
+                self._ahead.run(node)  # it may set a seed
             seconds, stale = earlier.seconds if earlier else None, earlier is not None and not foreign
             return Planned(cell.number, number + 1, source, "run", reason, seconds, cell_id=cell.id, stale=stale)
         checkpoint = verdict.checkpoint

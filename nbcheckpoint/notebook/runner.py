@@ -47,6 +47,8 @@ class CellFailed(Error):
 
     def __init__(self, cell: int, name: str, text: str, traceback: str) -> None:
         super().__init__(f"cell {cell} failed: {name}: {text}")
+        if name == "Paused":
+            self.hint = "answer it with `nbcheckpoint answer`, then run this again"
         self.cell, self.name, self.text, self.traceback = cell, name, text, traceback
 
 

@@ -64,6 +64,9 @@ class Session:
         self._noting = threading.RLock()
         self._pid = os.getpid()
         self._adopted = False
+        self._failed = False
+        self.ends_in_failure = False
+        """Has a run failed whose last cell has? Not where somebody was there to see it."""
         self.on_progress: Callable[[int, int, float | None], None] | None = None
         """Is told how far a loop has come whenever that is written down: done, of how many, seconds left."""
         atexit.register(self.close)
@@ -254,6 +257,7 @@ class Session:
     def end_step(self, step: Step, status: StepStatus, done: Sequence[Done], **fields: Any) -> None:
         """Say how a cell and its statements ended, and count it in the run."""
         self._expect_nothing()
+        self._failed = status == "failed"
         saved = [item.checkpoint for item in done if item.checkpoint is not None]
         reasons = [item.reason for item in done if item.reason.text and item.status != "restored"]
         whole = replace(
@@ -308,7 +312,8 @@ class Session:
             if self._upkeep is not None:
                 self._upkeep.wait(timeout=5)  # it can be stopped anywhere, but a closed store would make it complain
             if run is not None and run.owner is not None:
-                status: RunStatus = "interrupted" if self._adopted else "completed"
+                failed = self._failed and self.ends_in_failure
+                status: RunStatus = "interrupted" if self._adopted else "failed" if failed else "completed"
                 store.update_run(run.id, holder=run.owner.lease, status=status, owner=None, durable=True)
             store.close()
         except Error:

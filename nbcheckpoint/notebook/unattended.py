@@ -24,6 +24,7 @@ def begin(*, run: str = "", holder: str = "", since: str = "", words: tuple[str,
     shell: Any = get_ipython()
     checkpointer = load(shell)
     session = checkpointer.session
+    session.ends_in_failure = True
     if run:
         try:
             session.adopt(run, holder)

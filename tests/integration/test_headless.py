@@ -345,3 +345,42 @@ def test_it_is_a_command_of_jupyter_too() -> None:
         [str(scripts / "jupyter"), "nbcheckpoint", "run", "--help"], capture_output=True, text=True, check=True
     )
     assert "Example: nbcheckpoint run" in found.stdout
+
+
+def test_resume_runs_it_again_as_it_was_asked_for(notebook: Path) -> None:
+    folder = notebook.parent
+    process = in_its_loop(folder, "-p", "scale", "3")
+    kill(process, signal.SIGTERM)
+    ended(process, 143)
+    (folder / "elsewhere").mkdir()
+    again = ended(start(folder / "elsewhere", "resume", "--json"), 0)
+    outcome = json.loads(again.stdout)
+    assert (outcome["status"], outcome["resumed"], outcome["run"]["inputs"]) == ("completed", 1, {"scale": 3})
+    assert outcome["out"] == str(folder / "out.ipynb")
+    assert len(runs(folder)) == 1
+    assert "nothing to resume" in ended(start(folder, "resume", "work.ipynb"), 0).stdout
+    assert "nothing to resume" in ended(start(folder, "resume", runs(folder)[0].id[-6:]), 0).stdout
+    assert "no run" in ended(start(folder, "resume", "other.ipynb"), 3).stderr
+
+
+def test_what_is_not_written_down_is_asked_for_again(tmp_path: Path) -> None:
+    write(tmp_path / "work.ipynb", "1 / 0")
+    run(tmp_path, "work.ipynb", "-p", "db_password", "hunter22", code=1)
+    refused = ended(start(tmp_path, "resume"), 2)
+    assert "db_password was not written down" in refused.stderr
+    assert "hunter22" not in refused.stderr
+
+
+def test_plan_says_beforehand_what_a_run_does(notebook: Path) -> None:
+    folder = notebook.parent
+    assert "there is no store" in ended(start(folder, "plan", "work.ipynb"), 3).stderr
+    run(folder, "work.ipynb", "-o", "out.ipynb", "-p", "scale", "2")
+    words = ("plan", "work.ipynb", "-p", "scale", "2")
+    plan = json.loads(ended(start(folder, *words, "--json"), 0).stdout)
+    found = {row["source"].splitlines()[0]: row["action"] for row in plan["statements"]}
+    assert found["for turn in range(40):"] == "restore"
+    assert found["time.sleep(1.1)"] == "restore"
+    assert plan["restore_seconds"] > 2
+    assert "restore 2: spares" in ended(start(folder, *words), 0).stdout
+    other = json.loads(ended(start(folder, "plan", "work.ipynb", "-p", "scale", "4", "--json"), 0).stdout)
+    assert [row["action"] for row in other["statements"] if row["source"].startswith("for")] == ["run"]

@@ -120,6 +120,6 @@ def test_without_a_notebook_file_the_last_run_is_the_plan(kernel: Kernel) -> Non
 
 
 def test_a_notebook_in_automatic_mode_is_all_steps(kernel: Kernel, tmp_path: Path) -> None:
-    write_notebook(tmp_path, LOAD, "%checkpoint auto", "a = 1", "%checkpoint auto off", "b = 1")
+    write_notebook(tmp_path, LOAD, "%checkpoint auto", "a = int(1)\nc = 1", "%checkpoint auto off", "b = int(1)")
     kernel.run("%%checkpointed\nother = 1")
-    assert [source for source, _ in forecast(kernel)] == ["a = 1", "%checkpoint auto off"]
+    assert [source for source, _ in forecast(kernel)] == ["a = int(1)", "%checkpoint auto off"]
