@@ -1,12 +1,16 @@
-"""Commands about single runs and checkpoints: list, pin, unpin, note, delete, clear."""
+"""Commands about single runs and checkpoints: list, pin, unpin, note, answer, delete, clear."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from nbcheckpoint.cli.base import ago, command, confirm, find_run, main, print_table, said_as_json, say
 from nbcheckpoint.errors import Error, NotFound
-from nbcheckpoint.model import Checkpoint, Run
+from nbcheckpoint.model import Checkpoint, Run, Step
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.upkeep import Pruned
 from nbcheckpoint.units import say_duration, say_size
@@ -91,6 +95,34 @@ def note(run: str, text: str, store: str | None, as_json: bool) -> None:
     with open_store(store, create=False) as opened:
         changed = opened.note(find_run(opened, run).id, text)
     _tell(changed, f"is noted: {text}" if text else "has no note any more", as_json)
+
+
+@main.command(epilog="Example: nbcheckpoint answer a9c1e2 gate yes")
+@click.argument("run")
+@click.argument("pause")
+@click.argument("value")
+@command
+def answer(run: str, pause: str, value: str, store: str | None, as_json: bool) -> None:
+    """Answer what RUN asks at PAUSE with VALUE: JSON, or else plain text. The first answer is the answer."""
+    with open_store(store, create=False) as opened:
+        found = find_run(opened, run)
+        opened.answer(found.id, pause, _value(opened.steps(found.id, inner=True), pause, value))
+        found = opened.run(found.id)
+    _tell(found, f"is answered at {pause}; resume it to go on", as_json)
+
+
+def _value(steps: Sequence[Step], pause: str, text: str) -> Any:
+    """What was typed: one of the choices by its text, else JSON, else the text itself."""
+    asked: dict[str, Any] = next(
+        (step.meta["pause"] for step in steps if step.meta.get("pause", {}).get("name") == pause), {}
+    )
+    for choice in asked.get("choices") or ():
+        if str(choice) == text:
+            return choice
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _tell(run: Run, what: str, as_json: bool) -> None:

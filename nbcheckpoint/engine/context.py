@@ -137,6 +137,10 @@ ambient: list[Callable[[], Frame]] = []
 """How to get a frame where there is no flow: a notebook has a run of its own. Filled in by whoever has one."""
 
 
+marks: dict[str, Any] = {}
+"""What was marked where there is no step, but a cell: it stands with what that cell leaves."""
+
+
 def use(store: Store | None) -> None:
     """Work with this store from here on; None: with the one that `open_store()` finds."""
     _chosen[:] = [store] if store is not None else []

@@ -77,6 +77,7 @@ class Committer:
         self._waiting: list[tuple[Step, Ticket | None]] = []
         self._lock = threading.RLock()
         self._last = time.monotonic()
+        self._bell: threading.Timer | None = None
         self.problems: list[str] = []
 
     def add(self, call: Call, saved: Checkpoint | None, seconds: float, problem: str) -> None:
@@ -90,8 +91,15 @@ class Committer:
             self._waiting.append((step, call.ticket))
             waited = time.monotonic() - self._last
             full = len(self._waiting) >= _TOGETHER or waited >= _TOGETHER_SECONDS or seconds >= _SLOW_SECONDS
-            if full and not self._at_the_end:
+            if self._at_the_end:
+                return
+            if full:
                 self.commit()
+            elif self._bell is None:
+                # The next item may take hours: this one does not wait for it.
+                self._bell = threading.Timer(_TOGETHER_SECONDS, self.commit)
+                self._bell.daemon, self._bell.name = True, "nbcheckpoint-commit"
+                self._bell.start()
 
     def failed(self, call: Call, error: BaseException) -> None:
         self._write(self._step(call, "failed", error=f"{type(error).__name__}: {error}"[:2000]), call.ticket)
@@ -121,6 +129,9 @@ class Committer:
         with self._lock:
             waiting, self._waiting = self._waiting, []
             self._last = time.monotonic()
+            if self._bell is not None:
+                self._bell.cancel()
+                self._bell = None
             try:
                 self._store.flush()
             except StoreError as error:

@@ -8,6 +8,7 @@ finds it there and does not ask again. A run that was forked does.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -19,10 +20,13 @@ from nbcheckpoint.engine.context import Frame
 from nbcheckpoint.errors import Conflict, Paused, UsageError
 from nbcheckpoint.events import emit
 from nbcheckpoint.model import Pause, Step, utc_now
+from nbcheckpoint.store import Store
 from nbcheckpoint.store.pauses import check
 from nbcheckpoint.units import parse_age
 
 _NOTHING: Any = object()
+openers: list[Callable[[Store, str, Pause], Any]] = []
+"""Told of a question that is being asked: whoever has a way to show it. They must not raise."""
 _LONGEST_NAME = 200
 
 
@@ -88,6 +92,8 @@ def ask(
     if "answer" not in step.meta and question.until and question.until <= utc_now():
         step = _answer_by_default(here, address, question)
     if "answer" not in step.meta:
+        for tell in tuple(openers):
+            tell(journal.store, step.run, question)
         emit("pause_opened", run=step.run, step=address, name=shown, prompt=prompt)
         raise Paused(step.run, shown, prompt, choices=choices)
     return _taken(here, step, question, schema)

@@ -186,8 +186,6 @@ def mark(**meta: Any) -> None:
     It is written when the step completes: a step that fails has marked nothing.
     """
     here = context.frame()
-    if here is None:
-        if not context.ambient:
-            raise UsageError("mark is for use inside of a step", hint="call it in a function with @step above it")
-        here = context.ambient[0]()
-    here.marks.update(meta)
+    if here is None and not context.ambient:
+        raise UsageError("mark is for use inside of a step", hint="call it in a function with @step above it")
+    (here.marks if here is not None else context.marks).update(meta)

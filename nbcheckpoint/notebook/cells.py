@@ -115,6 +115,13 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         """The step of the cell that is running, if it is ours."""
         return self._cell.step if self._cells else None
 
+    @property
+    def cell_name(self) -> str:
+        """What tells the cell that is running from others: the front end's id of it, else its text."""
+        if not self._cells:
+            return ""
+        return self._cell.id or line.checksum(self._cell.raw)
+
     # What IPython calls
 
     def pre_run_cell(self, info: Any) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again
 from nbcheckpoint.fingerprint import files
@@ -155,7 +156,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         mutated=tuple(sorted(mutated)),
         deleted=tuple(sorted(namespace.deleted(running.before, user_ns))),
         environment={"python": sys.version.partition(" ")[0]},
-        meta={"workflow": place.workflow, "cell": f"{step.cell or step.name}#{running.number}"},
+        meta={"workflow": place.workflow, "cell": f"{step.cell or step.name}#{running.number}", **_marks()},
     )
     return Draft(checkpoint, {**values, **moved, **shown})
 
@@ -188,6 +189,11 @@ def _conditions(running: Running, user_ns: dict[str, Any], bound: set[str]) -> t
     never = may - running.before.keys() - user_ns.keys()  # or bound and deleted: who has one now would keep it
     names = sorted((still | never) - bound - running.identity.before.keys())
     return tuple(Input(name=name, digest=digest_of(name, user_ns)) for name in names)
+
+
+def _marks() -> dict[str, Any]:
+    """What the cell has said about itself with `nbc.mark`."""
+    return {"marks": dict(context.marks)} if context.marks else {}
 
 
 def modules_in(identity: Identity) -> dict[str, dict[str, Any]]:

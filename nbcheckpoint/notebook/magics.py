@@ -6,7 +6,7 @@ import builtins
 from typing import Any
 
 from nbcheckpoint.fingerprint import rng
-from nbcheckpoint.notebook import auto, link, options
+from nbcheckpoint.notebook import auto, flowing, link, options
 from nbcheckpoint.notebook.cells import CellCheckpointer
 from nbcheckpoint.notebook.line import show
 from nbcheckpoint.notebook.weave import HOOKS
@@ -29,6 +29,7 @@ def load(shell: Any) -> CellCheckpointer:
     shell.register_magic_function(_checkpointed_magic(shell), "cell", "checkpointed")
     shell.register_magic_function(line_magic(checkpointer, {"auto": auto.word}), "line", "checkpoint")
     link.join(checkpointer)
+    flowing.join(checkpointer)
     setattr(builtins, HOOKS, checkpointer)
     _loaded[id(shell)] = checkpointer
     return checkpointer
@@ -45,6 +46,7 @@ def unload(shell: Any) -> None:
     shell.events.unregister("pre_run_cell", checkpointer.pre_run_cell)
     shell.events.unregister("post_run_cell", checkpointer.post_run_cell)
     link.part(checkpointer)
+    flowing.part(checkpointer)
     delattr(builtins, HOOKS)
     checkpointer.session.close()
 

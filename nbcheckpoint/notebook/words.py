@@ -34,6 +34,7 @@ FROM_CLI = {
     "pin": "keep a run, whatever retention says",
     "unpin": "let retention have it again",
     "note": "write something beside a run",
+    "answer": "what a run waits for",
     "delete": "a run, and what no other uses",
     "prune": "remove what is old",
     "verify": "read everything, say what is damaged",

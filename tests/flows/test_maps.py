@@ -250,6 +250,23 @@ def test_the_members_of_a_group_are_saved_together(store: Store, ran: list[Any])
     assert len([step for step in latest(store).steps(inner=True) if step.kind == "item" and step.checkpoint]) == 3
 
 
+def test_quick_items_do_not_wait_for_a_slow_one(store: Store, ran: list[Any]) -> None:
+    """What is finished is saved while the next item takes its time."""
+    seen: list[int] = []
+
+    @nbc.step(ignore=("look",))
+    def work(n: int, look: Any = None) -> int:
+        if n == 2:
+            look()
+        return n
+
+    def wait_until_saved() -> None:
+        while len(seen) < 1:
+            seen.extend([1] if len(store.backend.scan("checkpoint/")) >= 2 else [])
+
+    work.map([0, 1, 2], look=wait_until_saved)
+
+
 def test_progress_is_told(store: Store) -> None:
     told: list[tuple[Any, ...]] = []
     progress.watchers.append(lambda *facts: told.append(facts))

@@ -1,0 +1,109 @@
+"""Flows in real kernels: killed, paused, answered, and gone on with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nbcheckpoint.store import open_store
+from tests.integration.test_words import refused
+from tests.kernels import Kernel
+
+pytestmark = pytest.mark.slow
+
+LOAD = "%load_ext nbcheckpoint\nimport nbcheckpoint as nbc"
+STEPS = """
+import os, time
+@nbc.step
+def load(path):
+    os.system("echo load >> ran")
+    return list(range(5))
+@nbc.step
+def clean(x):
+    os.system(f"echo clean{x} >> ran")
+    if x == 3:
+        print("at three", flush=True)
+        while not os.path.exists("alive"):
+            time.sleep(0.01)
+    return x * 10
+@nbc.flow
+def pipeline(path):
+    parts = clean.map(load(path))
+    if nbc.pause("Train?", name="gate", choices=["yes", "no"]) == "yes":
+        return sum(parts)
+"""
+
+
+def ran(folder: Path) -> list[str]:
+    return (folder / "ran").read_text().split()
+
+
+@pytest.fixture
+def kernel(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with Kernel(tmp_path) as made:
+        made.run(LOAD)
+        yield made
+
+
+def test_a_flow_killed_in_its_kernel_goes_on_in_the_next(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.run(STEPS)
+    kernel.start_cell("pipeline('a.csv')", until="at three")
+    with open_store(tmp_path / ".nbcheckpoint") as store:
+        while sum(step.kind == "item" for step in store.runs()[0].steps(inner=True)) < 3:
+            pass  # quick items are committed several times a second, not each by itself
+    kernel.kill()
+    assert ran(tmp_path) == ["load", "clean0", "clean1", "clean2", "clean3"]
+    (tmp_path / "alive").touch()
+    with Kernel(tmp_path) as again:
+        again.run(LOAD)
+        again.run(STEPS)
+        paused = again.run("result = pipeline('a.csv')", fails=True)
+        assert ran(tmp_path)[5:] == ["clean3", "clean4"]
+        assert paused.error == "Paused"
+        assert "paused at 'gate': Train? (yes / no)" in paused.traceback[0]
+        assert len(paused.traceback) == 2, "no wall of a traceback"
+        run = again.run("nbc.open_store().runs(limit=1)[0].id").result.strip("'")
+        again.run(f"%checkpoint answer {run[-6:]} gate yes")
+        again.run("result = pipeline('a.csv')")
+        assert again.run("result").result == "100"
+        assert "answered already" in refused(again, f"answer {run} gate no")
+
+
+def test_a_pause_in_a_plain_cell(kernel: Kernel) -> None:
+    asking = "said = nbc.pause('Which?', name='which', choices=['a', 'b'])"
+    first = kernel.run(asking, fails=True)
+    assert "paused at 'which'" in first.traceback[0]
+    assert "run this cell again" in first.traceback[1]
+    run = kernel.run("nbc.open_store().runs(limit=1)[0].id").result.strip("'")
+    kernel.run(f"%checkpoint answer {run} which b")
+    kernel.run(asking)
+    assert kernel.run("said").result == "'b'"
+    kernel.run("%checkpoint status")
+    kernel.run("%checkpoint plan")
+
+
+def test_a_mark_stands_with_what_the_cell_leaves(kernel: Kernel) -> None:
+    kernel.run("%%checkpointed\nnbc.mark(stage='validated')\nx = 1")
+    kernel.run("store = nbc.open_store()\nsteps = store.runs(limit=1)[0].steps(inner=True)")
+    found = kernel.run("{store.checkpoint(s.checkpoint).meta['marks']['stage'] for s in steps if s.checkpoint}").result
+    assert found == "{'validated'}"
+
+
+def test_progress_of_a_map_is_shown_and_updated(kernel: Kernel) -> None:
+    kernel.run("@nbc.step\ndef slow(x):\n    import time\n    time.sleep(0.12)\n    return x")
+    cell = kernel.run("y = slow.map(range(8))")
+    assert any("of 8" in str(shown) for shown in cell.displays)
+
+
+def test_a_checkpointed_cell_may_call_a_flow(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "alive").touch()
+    kernel.run(STEPS.replace("nbc.pause", "(lambda *a, **k: 'yes')"))
+    kernel.run("%%checkpointed\nresult = pipeline('a.csv')")
+    assert kernel.run("result").result == "100"
+    with Kernel(tmp_path) as again:
+        again.run(LOAD)
+        again.run(STEPS.replace("nbc.pause", "(lambda *a, **k: 'yes')"))
+        again.run("%%checkpointed\nresult = pipeline('a.csv')")
+        assert again.run("result").result == "100"
+    assert len(ran(tmp_path)) == 6
