@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from nbcheckpoint.model import Event, utc_now
 from nbcheckpoint.redact import redact
@@ -45,6 +45,20 @@ EventType = Literal[
 """Everything that can be told."""
 
 Listener = Callable[[Event], Any]
+
+
+class Tracer(Protocol):
+    """Gives what happens in a run a name in somebody's traces."""
+
+    def trace_of(self, run: str) -> str:
+        """What this session of the run is called there, to be kept with the run; "" if it is called nothing."""
+
+    def link(self, run: str, trace: str) -> None:
+        """This session goes on from the one that was called that."""
+
+
+tracers: list[Tracer] = []
+"""Asked by whoever begins or resumes a run."""
 
 _log = logging.getLogger("nbcheckpoint.events")
 _listeners: list[Listener] = []

@@ -37,8 +37,9 @@ from nbcheckpoint.engine.journal import Journal, Ticket, write
 from nbcheckpoint.engine.states import RESUMABLE
 from nbcheckpoint.engine.step import Spec
 from nbcheckpoint.errors import Cancelled, Error, Fenced, NotFound, Paused, StoreError, Untrusted, UsageError
+from nbcheckpoint.events import tracers
 from nbcheckpoint.fingerprint.values import Digester
-from nbcheckpoint.model import Checkpoint, Run, RunKind, RunStatus, StepStatus, utc_now
+from nbcheckpoint.model import Checkpoint, Run, RunKind, RunStatus, Step, StepStatus, utc_now
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT
 from nbcheckpoint.store.lease import Heartbeat
@@ -235,8 +236,9 @@ class _Work:
         before = journal.recorded(SELF)
         checkpoint = before.checkpoint if before is not None else ""
         address = journal.address(SELF, "")
+        meta = {"flow": True, **_traced(journal.run_id, before)}
         ticket = journal.begin(
-            *(SELF, address, self.spec.name), kind="call", durable=False, meta={"flow": True}, checkpoint=checkpoint
+            *(SELF, address, self.spec.name), kind="call", durable=False, meta=meta, checkpoint=checkpoint
         )
         self.ticket = ticket
         if not checkpoint:
@@ -322,6 +324,15 @@ def _taken_over(store: Store, run: Run) -> Run:
     meta = {key: value for key, value in taken.meta.items() if key != "cancel"}
     meta["resumed"] = [*taken.meta.get("resumed", ()), utc_now()][-50:]
     return store.update_run(run.id, holder=taken.owner.lease if taken.owner else None, meta=meta)
+
+
+def _traced(run: str, before: Step | None) -> dict[str, str]:
+    """What this session is called in somebody's traces, linked to the session before."""
+    for tracer in tracers:
+        if before is not None and before.meta.get("trace"):
+            tracer.link(run, str(before.meta["trace"]))
+    name = next((found for tracer in tracers if (found := tracer.trace_of(run))), "")
+    return {"trace": name} if name else {}
 
 
 def _kept(store: Store, run: Run) -> dict[str, Any]:
