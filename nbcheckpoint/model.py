@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal, TypeVar, cast
 import msgspec
 
 from nbcheckpoint.errors import StoreError
+from nbcheckpoint.showing import checkpoint_html, run_html
 
 FORMAT = 1
 """Version of the stored form. A store with a higher one is listed, never loaded."""
@@ -123,6 +124,9 @@ class Run(Record, frozen=True, kw_only=True):
     def graph(self) -> Any:
         """Its steps and what led to what, as a picture."""
         return home_of(self).graph(self.id)
+
+    def _repr_html_(self) -> str:
+        return run_html(self)
 
 
 class Reason(Record, frozen=True, kw_only=True):
@@ -294,6 +298,9 @@ class Checkpoint(Record, frozen=True, kw_only=True):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(value.name for value in self.values)
+
+    def _repr_html_(self) -> str:
+        return checkpoint_html(self)
 
 
 class Pause(Record, frozen=True, kw_only=True):

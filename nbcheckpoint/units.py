@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 
 from nbcheckpoint.errors import UsageError
 
@@ -47,3 +48,13 @@ def say_duration(seconds: float) -> str:
         return f"{minutes}m {rest:02d}s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h {minutes:02d}m"
+
+
+def ago(moment: str) -> str:
+    """`3m 20s ago`; what is no time is shown as it is."""
+    try:
+        then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+        seconds = max(0.0, (datetime.now(timezone.utc) - then).total_seconds())
+    except (ValueError, TypeError):
+        return moment
+    return "just now" if seconds < 2 else f"{say_duration(seconds)} ago"

@@ -9,11 +9,11 @@ import sys
 
 import click
 
-from nbcheckpoint.cli.base import ago, command, fail, find_run, main, print_json, print_table, said_as_json, say
+from nbcheckpoint.cli.base import command, fail, find_run, main, print_json, print_table, said_as_json, say
 from nbcheckpoint.errors import Error
 from nbcheckpoint.model import Run, Step
 from nbcheckpoint.store import open_store
-from nbcheckpoint.units import say_duration, say_size
+from nbcheckpoint.units import ago, say_duration, say_size
 
 __all__ = ["find_run", "main"]
 

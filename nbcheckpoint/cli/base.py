@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from functools import wraps
 from typing import Any, NoReturn
 
@@ -25,7 +24,6 @@ from nbcheckpoint import __version__
 from nbcheckpoint.errors import Error, NotFound, StoreError, Untrusted, UsageError
 from nbcheckpoint.model import Record, Run
 from nbcheckpoint.store import Store
-from nbcheckpoint.units import say_duration
 
 _EXIT = ((UsageError, 2), (NotFound, 3), (StoreError, 5), (Untrusted, 6))
 _COLOURED = re.compile(r"\[(?:cyan|green|red|yellow|magenta|white)\]\w+\[/\]")
@@ -192,13 +190,3 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
     for row in rows:
         made.add_row(*(cell if _COLOURED.fullmatch(cell) else escape(cell) for cell in row))
     return made
-
-
-def ago(moment: str) -> str:
-    """`3m 20s ago`; what is no time is shown as it is."""
-    try:
-        then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
-        seconds = max(0.0, (datetime.now(timezone.utc) - then).total_seconds())
-    except (ValueError, TypeError):
-        return moment
-    return "just now" if seconds < 2 else f"{say_duration(seconds)} ago"

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from nbcheckpoint.cli.base import ago, command, confirm, find_run, main, print_table, said_as_json, say
+from nbcheckpoint.cli.base import command, confirm, find_run, main, print_table, said_as_json, say
 from nbcheckpoint.errors import Error, NotFound
 from nbcheckpoint.model import Checkpoint, Run, Step
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.upkeep import Pruned
-from nbcheckpoint.units import say_duration, say_size
+from nbcheckpoint.units import ago, say_duration, say_size
 
 
 @main.command("list", epilog="Example: nbcheckpoint list a9c1e2")

@@ -14,14 +14,14 @@ from nbcheckpoint.notebook.history import CellRun, cells_of, first_line, latest_
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.retention import DAY, Policy
 from nbcheckpoint.store import Store
-from nbcheckpoint.units import say_duration, say_size
+from nbcheckpoint.units import ago, say_duration, say_size
 
 SHOWN = 5
 
 
 def status(session: Session, store: Store, notes: Sequence[str] = ()) -> Answer:
     """The store, the run, what was saved, restored and spared, and the last things that were not saved."""
-    from nbcheckpoint.cli.base import ago, table
+    from nbcheckpoint.cli.base import table
 
     try:
         run = latest_run(session, store)

@@ -36,7 +36,7 @@ from nbcheckpoint.notebook.leaves import RESULT
 from nbcheckpoint.notebook.line import MAX_SOURCE
 from nbcheckpoint.store import Store, definition_digest
 from nbcheckpoint.store.liveness import is_this_process
-from nbcheckpoint.units import say_size
+from nbcheckpoint.units import ago, say_size
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 MAX_NAMED = 12
@@ -417,8 +417,6 @@ def _up_to(store: Store, checkpoint: Checkpoint) -> list[CellRun]:
 
 def resume(checkpointer: CellCheckpointer, *, run: bool = False, target: str = "") -> Answer:
     """What the last run of this notebook (or the run `target`) left, in a fresh kernel, and where it goes on."""
-    from nbcheckpoint.cli.base import ago
-
     session = checkpointer.session
     store = existing_store(session)
     last = store.run(target) if target else _last(checkpointer, store)

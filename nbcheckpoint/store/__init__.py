@@ -70,6 +70,7 @@ from nbcheckpoint.model import (
     utc_now,
 )
 from nbcheckpoint.redact import redact, redact_source
+from nbcheckpoint.showing import RunList, StepList
 from nbcheckpoint.store import lease
 from nbcheckpoint.store.listing import Listing, Wanted
 from nbcheckpoint.store.liveness import seen, this_process
@@ -291,7 +292,7 @@ class Store:
         `text` is looked for in workflow, id and note, in capitals or not.
         """
         wanted = Wanted(workflow=workflow, status=status, text=text, tag=tag)
-        return self._listing.newest(wanted, limit=limit, before=before)
+        return RunList(self._listing.newest(wanted, limit=limit, before=before))
 
     def run(self, run: str) -> Run:
         """One run by its id. Raises NotFound."""
@@ -369,7 +370,7 @@ class Store:
             if size is None or len(page) < size:
                 break
             start = page[-1].key
-        return found[:limit]
+        return StepList(found[:limit])
 
     def step(self, run: str, address: str) -> tuple[Step, str]:
         """One step of a run, and the version that `put_step(expect=…)` compares with. Raises NotFound."""
