@@ -10,6 +10,7 @@ from pathlib import Path
 def snapshot() -> dict[str, str]:
     """Name -> version, of everything that is loaded and says so. No value of an environment variable, no user name."""
     found = {"python": platform.python_version(), "host": platform.node(), "system": platform.platform(terse=True)}
+    found["prefix"] = sys.prefix  # where to look later for what is installed then
     for name, module in sorted(sys.modules.copy().items()):
         # Not getattr: some modules answer that with a warning.
         version = vars(module).get("__version__") if "." not in name and hasattr(module, "__dict__") else None

@@ -20,6 +20,14 @@ subshells it is answered while a cell runs, in another thread.
 | `resume` | `run` | as `%checkpoint resume` |
 | `forget` | `names` | `names` left: a resume begins without what a restore has bound |
 | `word` | `line` | the records that `%checkpoint LINE` shows |
+| `runs` | `text` | `runs workflow`: the newest, and by which name this notebook's go |
+| `steps` | `run` | `run steps`, with those that steps consist of |
+| `preview` | `checkpoint` | `values outputs source`, to look at |
+| `answer` | `run pause value` | `run` |
+| `delete` | `run` | what was removed |
+
+The last five are about the store alone, as the server's routes of these names are; they are for pages without a
+server of ours, and are answered while a cell runs, too.
 
 A refusal is `{"message", "hint"}`, as it is everywhere else.
 
@@ -42,8 +50,11 @@ from nbcheckpoint.notebook.answer import untouched_random
 
 if TYPE_CHECKING:
     from nbcheckpoint.notebook.cells import CellCheckpointer
+    from nbcheckpoint.store import Store
 
 TARGET = "nbcheckpoint"
+MOST_RUNS = 200
+MOST_STEPS = 2000
 
 
 class Reply:
@@ -66,7 +77,7 @@ def ask(word: str, args: str = "{}") -> Reply:
         given = json.loads(args)
     except ValueError as error:
         return Reply(_refusal(UsageError(f"the arguments are not JSON: {error}")))
-    return Reply(_links[id(load(get_ipython()))].answer(word, given))
+    return Reply(link_of(load(get_ipython())).answer(word, given))
 
 
 class Link:
@@ -187,11 +198,54 @@ class Link:
                 checkpointer.shell.user_ns.pop(name, None)
         return {"names": self.status({})["names"]}
 
+    @contextmanager
+    def _reading(self) -> Iterator[Store]:
+        """The store, opened once more: whatever this kernel does with its own meanwhile."""
+        from nbcheckpoint.store import open_store
+
+        session = self._checkpointer.session
+        try:
+            with self._alone():
+                if session.opened:
+                    session.store.flush()
+        except UsageError:
+            pass  # what the running cell has not saved yet is not there yet
+        if session.location == "memory://" and session.opened:
+            yield session.store  # has no name to open it by
+        else:
+            with open_store(session.location, create=False) as store:
+                yield store
+
+    def runs(self, args: dict[str, Any]) -> Any:
+        with self._reading() as store:
+            found = store.runs(text=_text(args, "text") or None, limit=MOST_RUNS)
+            return {"runs": [run.to_dict() for run in found], "workflow": self._checkpointer.session.workflow}
+
+    def steps(self, args: dict[str, Any]) -> Any:
+        with self._reading() as store:
+            run = store.run(_text(args, "run"))
+            steps = store.steps(run.id, inner=True, limit=MOST_STEPS)
+            return {"run": run.to_dict(), "steps": [step.to_dict() for step in steps]}
+
+    def preview(self, args: dict[str, Any]) -> Any:
+        with self._reading() as store:
+            return store.preview(_text(args, "checkpoint")).to_dict()
+
+    def answer_pause(self, args: dict[str, Any]) -> Any:
+        with self._reading() as store:
+            step = store.answer(_text(args, "run"), _text(args, "pause"), args.get("value"))
+            return {"run": store.run(step.run).to_dict()}
+
+    def delete(self, args: dict[str, Any]) -> Any:
+        with self._reading() as store:
+            return store.delete_run(_text(args, "run")).to_dict()
+
     def word(self, args: dict[str, Any]) -> Any:
-        from nbcheckpoint.notebook import auto, words
+        from nbcheckpoint.notebook import words
+        from nbcheckpoint.notebook.magics import EXTRA
 
         with self._alone() as checkpointer:
-            answer = words.answer(checkpointer, _text(args, "line"), {"auto": auto.word})
+            answer = words.answer(checkpointer, _text(args, "line"), EXTRA)
         data = getattr(answer, "data", None)
         return data if isinstance(data, dict) else {"records": data}
 
@@ -204,9 +258,19 @@ WORDS: dict[str, Callable[[Link, dict[str, Any]], Any]] = {
     "resume": Link.resume,
     "forget": Link.forget,
     "word": Link.word,
+    "runs": Link.runs,
+    "steps": Link.steps,
+    "preview": Link.preview,
+    "answer": Link.answer_pause,
+    "delete": Link.delete,
 }
 
 _links: dict[int, Link] = {}
+
+
+def link_of(checkpointer: CellCheckpointer) -> Link:
+    """This kernel's end."""
+    return _links[id(checkpointer)]
 
 
 def join(checkpointer: CellCheckpointer) -> None:

@@ -6,12 +6,13 @@ import builtins
 from typing import Any
 
 from nbcheckpoint.fingerprint import rng
-from nbcheckpoint.notebook import auto, flowing, link, options
+from nbcheckpoint.notebook import auto, flowing, link, options, panel
 from nbcheckpoint.notebook.cells import CellCheckpointer
 from nbcheckpoint.notebook.line import show
 from nbcheckpoint.notebook.weave import HOOKS
 from nbcheckpoint.notebook.words import line_magic
 
+EXTRA = {"auto": auto.word, "panel": panel.word}
 _loaded: dict[int, CellCheckpointer] = {}
 
 
@@ -27,7 +28,7 @@ def load(shell: Any) -> CellCheckpointer:
     shell.events.register("pre_run_cell", checkpointer.pre_run_cell)
     shell.events.register("post_run_cell", checkpointer.post_run_cell)
     shell.register_magic_function(_checkpointed_magic(shell), "cell", "checkpointed")
-    shell.register_magic_function(line_magic(checkpointer, {"auto": auto.word}), "line", "checkpoint")
+    shell.register_magic_function(line_magic(checkpointer, EXTRA), "line", "checkpoint")
     link.join(checkpointer)
     flowing.join(checkpointer)
     setattr(builtins, HOOKS, checkpointer)

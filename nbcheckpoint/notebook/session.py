@@ -29,6 +29,7 @@ from nbcheckpoint.notebook.line import Done
 from nbcheckpoint.store import Store, lease, open_store
 from nbcheckpoint.store.background import Background
 from nbcheckpoint.store.liveness import this_process
+from nbcheckpoint.store.surroundings import here
 
 UNATTENDED = "unattended"
 """Under this the record of a run without a front end says how it was asked for."""
@@ -286,7 +287,13 @@ class Session:
             bytes=run.bytes + step.bytes,
             computed_seconds=run.computed_seconds + sum(i.seconds for i in done if i.status == "computed"),
             spared_seconds=run.spared_seconds + sum(item.spared for item in done),
+            **self._surroundings(run),
         )
+
+    def _surroundings(self, run: Run) -> dict[str, Any]:
+        """What to write down of the packages that have come into use since."""
+        found = here(self._namespace.values())
+        return {} if run.meta.get("environment") == found else {"meta": {**run.meta, "environment": found}}
 
     def _recorded_run(self) -> Run:
         """The run as the store has it: if there was no room for it when it began, there is now."""

@@ -24,8 +24,9 @@ from nbcheckpoint.server.stores import shown
 from nbcheckpoint.store.aio import AsyncStore, aside
 from nbcheckpoint.store.archive import Moved
 from nbcheckpoint.store.compare import Diff
-from nbcheckpoint.store.looking import Environment, Preview
+from nbcheckpoint.store.looking import Preview
 from nbcheckpoint.store.picture import Picture
+from nbcheckpoint.store.surroundings import Environment
 from nbcheckpoint.store.upkeep import Pruned
 from nbcheckpoint.store.verify import Verified, verify_at
 

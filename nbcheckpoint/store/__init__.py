@@ -81,8 +81,9 @@ if TYPE_CHECKING:
     from nbcheckpoint.store.archive import Moved
     from nbcheckpoint.store.compare import Diff
     from nbcheckpoint.store.copying import Copied
-    from nbcheckpoint.store.looking import Environment, Going, Preview
+    from nbcheckpoint.store.looking import Going, Preview
     from nbcheckpoint.store.picture import Picture
+    from nbcheckpoint.store.surroundings import Environment
     from nbcheckpoint.store.trust import Trusted
     from nbcheckpoint.store.upkeep import Pruned
     from nbcheckpoint.store.verify import Verified
@@ -838,7 +839,7 @@ class Store:
 
     def environment(self, run: str) -> Environment:
         """In what surroundings a run was made, and what of that is different here and now. Raises NotFound."""
-        from nbcheckpoint.store.looking import environment
+        from nbcheckpoint.store.surroundings import environment
 
         return environment(self, run)
 

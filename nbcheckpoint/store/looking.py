@@ -1,4 +1,4 @@
-"""What people look at: previews of a checkpoint, the surroundings of a run. Text and pictures, never HTML.
+"""What people look at: what a checkpoint left, how far a run has come. Text and pictures, never HTML.
 
 Everything here was written down when it was saved, so looking unpickles nothing, and may be done to what is not
 trusted. What was shown as HTML is given as the text the notebook kept beside it: a viewer that never gets HTML cannot
@@ -8,7 +8,6 @@ be made to run it.
 from __future__ import annotations
 
 import base64
-import platform
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
@@ -48,22 +47,6 @@ class Preview(Record, frozen=True, kw_only=True):
     values: tuple[Value, ...] = ()
     outputs: tuple[Shown, ...] = ()
     source: str = ""
-
-
-class Different(Record, frozen=True, kw_only=True):
-    """Something around a run that is not what it was. What is not known is empty."""
-
-    name: str
-    then: str = ""
-    now: str = ""
-
-
-class Environment(Record, frozen=True, kw_only=True):
-    """The surroundings of a run: name -> version, or whatever there is to say."""
-
-    then: dict[str, str]
-    now: dict[str, str]
-    differs: tuple[Different, ...]
 
 
 class Going(Record, frozen=True, kw_only=True):
@@ -141,29 +124,3 @@ def _text(value: Any, limit: int = MAX_TEXT) -> str:
     if len(text) <= limit:
         return text
     return f"{text[: limit // 2]}\n… ({len(text) - limit:,} characters are left out here) …\n{text[-limit // 2 :]}"
-
-
-def environment(store: Store, id: str) -> Environment:
-    """Raises NotFound. Versions are compared by name; what was not written down then is not looked for now."""
-    meta = store.run(id).meta
-    packages = meta.get("packages")
-    then = {name: str(meta[name]) for name in ("python", "host", "git") if meta.get(name)}
-    then |= {str(name): str(found) for name, found in (packages if isinstance(packages, dict) else {}).items()}
-    now = {name: found for name in then if (found := _now(name))}
-    return Environment(
-        then=then,
-        now=now,
-        differs=tuple(
-            Different(name=name, then=then[name], now=now.get(name, ""))
-            for name in then
-            if name in now and now[name] != then[name]
-        ),
-    )
-
-
-def _now(name: str) -> str:
-    if name == "python":
-        return platform.python_version()
-    if name == "host":
-        return platform.node()
-    return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,57 @@ def test_while_a_cell_runs_its_variables_are_its_own(kernel: Kernel) -> None:
     assert comm.ask("status")["busy"] is False
     assert set(comm.ask("restore", target=run)["bound"]) == {"x"}
     assert kernel.run("x").result == "[1, 2]"
+
+
+def test_the_store_alone_is_asked_while_a_cell_runs(kernel: Kernel) -> None:
+    """Runs, steps and previews are records: whoever looks needs nothing of the kernel's own."""
+    kernel.run("%load_ext nbcheckpoint")
+    kernel.run(SAVED)
+    comm = Comm(kernel, subshell=True)
+    gate = kernel.folder / "go"
+    code = (
+        f"import os, time\nprint('waiting', flush=True)\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.01)"
+    )
+    request = kernel.start_cell(code, until="waiting")
+    (run,) = comm.ask("runs")["runs"]
+    steps = comm.ask("steps", run=run["id"])["steps"]
+    assert [step["status"] for step in steps] == ["completed"] * 3
+    shown = comm.ask("preview", checkpoint=steps[1]["checkpoint"])
+    assert [(value["name"], value["preview"]) for value in shown["values"]] == [("x", "[1, 2]")]
+    assert comm.ask("answer", run=run["id"], pause="gate", value=1)["message"].endswith("asks nothing called 'gate'")
+    assert comm.ask("runs", text="no such run")["runs"] == []
+    gate.touch()
+    kernel.collect(request)
+    other = kernel.run("from nbcheckpoint import open_store\nopen_store().begin_run('other').id").result.strip("'")
+    assert [gone["id"] for gone in comm.ask("delete", run=other)["runs"]] == [other]
+
+
+def test_the_packages_a_notebook_uses_are_written_down(kernel: Kernel) -> None:
+    kernel.run("%load_ext nbcheckpoint\nimport numpy as np\nfrom IPython.display import HTML\nimport os")
+    kernel.run(SAVED)
+    written = ask(kernel, "status")["run"]["meta"]["environment"]
+    assert written["numpy"] == version("numpy")
+    assert {"python", "host", "prefix", "numpy", "IPython"} <= written.keys()
+    assert not {"os", "sys", "pandas"} & written.keys()
+
+
+def test_the_panel_is_a_table_where_no_widgets_are(kernel: Kernel) -> None:
+    kernel.run("import sys\nsys.modules['anywidget'] = None\n%load_ext nbcheckpoint")
+    shown = kernel.run("%checkpoint panel").results[-1]["data"]
+    assert "No runs yet" in shown["text/html"]
+    kernel.run(SAVED)
+    shown = kernel.run("%checkpoint panel").results[-1]["data"]
+    assert "work.ipynb" in shown["text/plain"]
+    assert "<table" in shown["text/html"]
+    assert "nbcheckpoint[widget]" in shown["text/html"]
+    assert "widget-view" not in str(shown.keys())
+
+
+def test_the_panel_has_a_table_for_readers_without_widgets(kernel: Kernel) -> None:
+    kernel.run("%load_ext nbcheckpoint")
+    kernel.run(SAVED)
+    shown = kernel.run("%checkpoint panel").results[-1]["data"]
+    assert "application/vnd.jupyter.widget-view+json" in shown
+    assert "work.ipynb" in shown["text/html"]
+    assert "work.ipynb" in shown["text/plain"]
+    assert kernel.run("%checkpoint panel now", fails=True).error == "UsageError"

@@ -1,0 +1,170 @@
+"""`%checkpoint panel` in a real browser: by mouse, by keyboard, dark and light, and after its kernel is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from nbcheckpoint.model import Step
+from tests.browser.conftest import ARTIFACTS
+from tests.browser.jupyter import Jupyter
+from tests.browser.pages import cell, open_in_lab, restart_kernel, run_all, store_in, wait_until_idle
+from tests.stores import draft
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+HOSTILE = "<img src=x onerror=window.__pwned=1><script>window.__pwned=1</script>"
+OUTPUTS = [
+    {"output_type": "stream", "name": "stdout", "text": HOSTILE},
+    {"output_type": "display_data", "data": {"text/html": HOSTILE, "text/plain": f"table {HOSTILE}"}, "metadata": {}},
+]
+CELLS = (
+    "%load_ext nbcheckpoint",
+    f"%%checkpointed\nx = [1, 2, 3]\nword = {HOSTILE!r}",
+    "x = 'overwritten'",
+    "%checkpoint panel",
+    "print('x is', x)",
+)
+
+
+def hostile_runs(server: Jupyter, folder: str) -> str:
+    """What somebody left there: a run that waits for an answer, with markup in every text. Returns its id."""
+    with store_in(server, folder) as store:
+        run = store.begin_run(f"evil{HOSTILE}.ipynb", note=HOSTILE)
+        asked = {"pause": {"name": "gate", "prompt": f"Go on? {HOSTILE}", "choices": ["yes", "no"]}}
+        made = draft(run=run.id, source=HOSTILE, name=HOSTILE)
+        left = store.save(made, {"word": HOSTILE}, outputs=OUTPUTS).checkpoint.id
+        first = Step(run=run.id, address="000000", name=HOSTILE, status="failed", error=HOSTILE, checkpoint=left)
+        store.put_step(first)
+        store.put_step(Step(run=run.id, address="000001", name="gate", kind="pause", status="paused", meta=asked))
+        store.update_run(run.id, status="paused", owner=None)
+        return run.id
+
+
+def panel_in(page: Page) -> Locator:
+    return cell(page, 3).locator(".nbcp")
+
+
+def run_named(panel: Locator, name: str) -> Locator:
+    return panel.get_by_role("listbox", name="Runs").get_by_role("option").filter(has_text=name)
+
+
+def look_at_hostile_step(panel: Locator) -> None:
+    """Its name, its error, its code, its variable and its outputs, all of them as they were written."""
+    step = panel.get_by_role("listbox", name="Steps").get_by_role("option").first
+    expect(step.locator(".nbcp-name")).to_have_text(HOSTILE)
+    expect(step).to_contain_text(HOSTILE)
+    step.click()
+    preview = panel.locator(".nbcp-preview")
+    expect(preview.locator("pre")).to_have_text([HOSTILE, HOSTILE, f"table {HOSTILE}"])
+    expect(preview.locator("td").last).to_contain_text("<img src=x onerror")  # the preview leaves out its middle
+
+
+def assert_nothing_ran(page: Page) -> None:
+    assert page.evaluate("() => window.__pwned ?? null") is None
+
+
+def test_look_restore_answer_delete_and_survive_a_restart(page: Page, lab: Jupyter, folder: str) -> None:
+    evil = hostile_runs(lab, folder)
+    open_in_lab(page, lab, lab.write_notebook(f"{folder}/work.ipynb", *CELLS))
+    run_all(page)
+    expect(cell(page, 4)).to_contain_text("x is overwritten")
+    panel = panel_in(page)
+    expect(run_named(panel, "work.ipynb")).to_have_count(1)
+
+    # Steps, and what one of them left.
+    run_named(panel, "work.ipynb").click()
+    steps = panel.get_by_role("listbox", name="Steps").get_by_role("option")
+    expect(steps.first).to_be_visible()
+    steps.filter(has_text="restored").or_(steps.filter(has_text="completed")).nth(1).click()
+    expect(panel.locator(".nbcp-preview td", has_text="[1, 2, 3]")).to_be_visible()
+    panel.scroll_into_view_if_needed()
+    page.screenshot(path=ARTIFACTS / "panel-light.png")
+
+    # Restore: first what would change, then it does.
+    panel.get_by_role("button", name="Restore…", exact=True).click()
+    dialog = panel.locator(".nbcp-dialog")
+    expect(dialog.locator("tr", has_text="overwritten")).to_contain_text("replaced")
+    dialog.get_by_role("button", name="Restore").click()
+    expect(panel.get_by_role("status")).to_contain_text("Restored: ")
+    cell(page, 4).locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    expect(cell(page, 4)).to_contain_text("x is [1, 2, 3]")
+
+    # A question somebody's run waits with, and then the run goes.
+    run_named(panel, "evil").click()
+    expect(panel.locator(".nbcp-question")).to_contain_text(HOSTILE)
+    look_at_hostile_step(panel)
+    panel.get_by_role("button", name="yes").click()
+    expect(panel.get_by_role("status")).to_have_text("Answered gate.")
+    expect(panel.locator(".nbcp-question")).to_have_count(0)
+    with store_in(lab, folder) as store:
+        assert store.steps(evil)[1].meta["answer"]["value"] == "yes"
+        panel.get_by_role("button", name="Delete…").click()
+        expect(panel.locator(".nbcp-dialog")).to_contain_text(evil)
+        assert len(store.runs()) == 2, "deleted without a question"
+        panel.locator(".nbcp-dialog").get_by_role("button", name="Delete").click()
+        expect(panel.get_by_role("status")).to_have_text(f"Deleted {evil}.")
+        assert [run.workflow for run in store.runs()] == ["work.ipynb"]
+    expect(run_named(panel, "evil")).to_have_count(0)
+    assert_nothing_ran(page)
+
+    # The view stays when its kernel goes: it says so, and what to do.
+    restart_kernel(page)
+    expect(panel.get_by_role("status")).to_have_text(
+        "The kernel was restarted. Run this cell again to have the panel back."
+    )
+    page.screenshot(path=ARTIFACTS / "panel-restarted.png")
+
+
+def test_all_of_it_by_keyboard_in_a_dark_theme(page: Page, lab: Jupyter, folder: str) -> None:
+    hostile_runs(lab, folder)
+    open_in_lab(page, lab, lab.write_notebook(f"{folder}/work.ipynb", *CELLS))
+    page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })")
+    run_all(page)
+    panel = panel_in(page)
+    expect(run_named(panel, "work.ipynb")).to_have_count(1)
+    panel.get_by_role("searchbox").focus()
+    page.keyboard.type("work")
+    expect(run_named(panel, "evil")).to_have_count(0)
+    page.keyboard.press("Control+A")
+    page.keyboard.press("Delete")
+    expect(run_named(panel, "evil")).to_have_count(1)
+    page.keyboard.press("Tab")
+    expect(panel.get_by_role("button", name="Refresh")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(run_named(panel, "work.ipynb")).to_be_focused()  # the newest comes first
+    page.keyboard.press("ArrowDown")
+    expect(run_named(panel, "evil")).to_be_focused()
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    steps = panel.get_by_role("listbox", name="Steps").get_by_role("option")
+    expect(steps.first).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(panel.get_by_role("button", name="Restore…", exact=True)).to_be_focused()
+    expect(panel.get_by_role("button", name="Delete…", exact=True)).to_be_disabled()  # it is running
+    page.keyboard.press("Tab")
+    expect(steps.first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nbcp-preview td", has_text="[1, 2, 3]")).to_be_visible()
+    back = page.evaluate("() => getComputedStyle(document.querySelector('.nbcp')).backgroundColor")
+    assert sum(map(int, back.removeprefix("rgb(").removesuffix(")").split(","))) < 200, f"not dark: {back}"
+    panel.scroll_into_view_if_needed()
+    page.screenshot(path=ARTIFACTS / "panel-dark.png")
+    assert_nothing_ran(page)
+
+
+def test_the_same_in_notebook_7(page: Page, start_jupyter: Callable[..., Jupyter], folder: str) -> None:
+    server = start_jupyter("notebook")
+    hostile_runs(server, folder)
+    path = server.write_notebook(f"{folder}/work.ipynb", *CELLS)
+    page.goto(server.address(f"notebooks/{path}"))
+    wait_until_idle(page)
+    run_all(page)
+    panel = panel_in(page)
+    run_named(panel, "evil").click()
+    look_at_hostile_step(panel)
+    assert_nothing_ran(page)
