@@ -26,7 +26,17 @@ from nbcheckpoint.engine.identity import Identity, match
 from nbcheckpoint.engine.journal import Ticket, moments_ago
 from nbcheckpoint.engine.retry import is_worth_a_retry, seconds_until_next
 from nbcheckpoint.engine.watching import StepWatch, watching
-from nbcheckpoint.errors import Cancelled, Changed, Error, Fenced, Interrupted, NotSaveable, Paused, StoreError
+from nbcheckpoint.errors import (
+    Cancelled,
+    Changed,
+    Conflict,
+    Error,
+    Fenced,
+    Interrupted,
+    NotSaveable,
+    Paused,
+    StoreError,
+)
 from nbcheckpoint.events import emit
 from nbcheckpoint.fingerprint import explain, rng
 from nbcheckpoint.model import Checkpoint, Reason, Step, StepKind, StepStatus, utc_now
@@ -126,15 +136,26 @@ class Call:
         if self.parent is not None:
             self.parent.journal.note()
             self.after = self.parent.led_to([*self.args, *self.kwargs.values()])
-        found = self.look_up()
+        found = self.ready()
         if found is None:
-            if self.was_cut_short() and not self.may_repeat():
-                return None
-            self.begin()
             found = yield from self.attempts()
         if self.parent is not None:
             self.parent.made(self.address, found.value)
         return found.value
+
+    def ready(self) -> Outcome | None:
+        """What there is already; None once it is written down that it is about to run."""
+        while True:
+            found = self.look_up()
+            if found is None and self.is_left_out():
+                found = Outcome(None)
+            if found is not None:
+                return found
+            try:
+                self.begin()
+            except Conflict:
+                continue  # a worker that outlived its parent has just written something: it may be the result
+            return None
 
     def attempts(self) -> Protocol:
         """The body, as often as it takes; then the end."""
@@ -264,11 +285,16 @@ class Call:
 
     # It was running when its process died
 
-    def was_cut_short(self) -> bool:
+    def is_left_out(self) -> bool:
+        """Is it not to be run, because it was cut short and is skipped now, or was before?"""
         recorded = self.parent.journal.recorded(self.slot) if self.parent is not None else None
-        return recorded is not None and recorded.status in ("running", "interrupted")
+        if recorded is None:
+            return False
+        if recorded.status == "skipped" and recorded.reason is not None and recorded.reason.code == "interrupted":
+            return self.policies.on_interrupted in ("skip", "ask")
+        return recorded.status in ("running", "interrupted") and not self.may_repeat(recorded)
 
-    def may_repeat(self) -> bool:
+    def may_repeat(self, recorded: Step) -> bool:
         """As `on_interrupted` says. False: it is skipped. Raises Interrupted, or Paused until somebody has said."""
         assert self.parent is not None
         said: str = self.policies.on_interrupted
@@ -276,7 +302,9 @@ class Call:
             from nbcheckpoint.engine.pause import ask
 
             question = f"{self.spec.name} was running when its process died, and may have done its work. Run it again?"
-            said = ask(self.parent, f"{self.slot} again", question, choices=("rerun", "skip", "fail"))
+            # Every attempt that is cut short is a question of its own: a yes is not a yes for ever.
+            name = f"{self.slot} again" if recorded.attempt == 1 else f"{self.slot} again after {recorded.attempt}"
+            said = ask(self.parent, name, question, choices=("rerun", "skip", "fail"))
         if said == "fail":
             raise Interrupted(self.run, self.spec.name)
         if said == "skip":
@@ -288,21 +316,28 @@ class Call:
 
     # Intent, failure, completion
 
-    def begin(self) -> None:
-        """Say what is about to run."""
-        decides = self.policies.on_interrupted != "rerun"
-        if self.parent is None or self.speculative or (self.committer is not None and not decides):
+    def begin(self, *, whatever: bool = False) -> None:
+        """Say what is about to run. Raises Conflict if somebody else has just written about it.
+
+        Of the items of a map that is not said, because there are many, and it would decide nothing: unless they have
+        effects, or have failed before and are tried again.
+        """
+        if self.parent is None or self.speculative:
             return
+        decides = self.policies.on_interrupted != "rerun"
         recorded = self.parent.journal.recorded(self.slot)
         cut = recorded is not None and recorded.status in ("running", "interrupted")
-        kept = {key: recorded.meta[key] for key in ("retried",) if key in recorded.meta} if cut and recorded else {}
+        kept = {"retried": recorded.meta["retried"]} if recorded and cut and recorded.meta.get("retried") else {}
+        if self.committer is not None and not (decides or kept or whatever):
+            return
+        tried = recorded is not None and (recorded.started or recorded.attempt > 1)
         meta = {**kept, **self.meta, "after": self.after}
         try:
             self.ticket = self.parent.journal.begin(
                 *(self.slot, self.address, self.spec.name),
                 kind=self.kind,
                 durable=decides,
-                attempt=recorded.attempt + 1 if cut and recorded else 1,
+                attempt=recorded.attempt + 1 if recorded is not None and tried else 1,
                 reason=self.reason,
                 meta=meta,
             )
@@ -313,9 +348,11 @@ class Call:
 
     def failed(self, error: BaseException, seconds: float) -> float | None:
         """Write an error down. Returns how long to wait before trying again, or None to go on without a result."""
-        tried = self._tried if self.ticket is None else list(self.ticket.step.meta.get("retried", ()))
         told = f"{type(error).__name__}: {error}"
         stopped = not isinstance(error, Exception) or isinstance(error, STOPS)
+        if self.ticket is None and self.committer is not None and self.spec.retries and not stopped:
+            self.begin(whatever=True)
+        tried = self._tried if self.ticket is None else list(self.ticket.step.meta.get("retried", ()))
         if not stopped and len(tried) < self.spec.retries and is_worth_a_retry(error, self.spec.retry_on):
             wait = seconds_until_next(len(tried) + 1, self.spec.backoff, error)
             tried.append({"at": utc_now(), "error": told[:300], "wait": round(wait, 3)})

@@ -147,7 +147,10 @@ def use(store: Store | None) -> None:
 
 
 def current_store() -> Store:
-    """The store in use, opened if need be."""
+    """The store in use, opened if need be. Inside of a flow it is the flow's."""
+    here = _frame.get()
+    if here is not None:
+        return here.journal.store
     if _chosen:
         return _chosen[0]
     location = store_location()

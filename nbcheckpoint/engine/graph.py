@@ -234,7 +234,8 @@ class _Walk:
 
     def _where(self, state: Any) -> tuple[str, Any]:
         """Where to begin, or to go on: behind the last node whose state was saved."""
-        done = [s for s in self.journal.store.steps(self.journal.run_id) if s.kind == "node"]
+        here = self.here.address
+        done = [s for s in self.journal.steps_at(here) if s.kind == "node"]
         saved = [s for s in done if s.status in ("completed", "restored") and s.checkpoint]
         for last in reversed(saved):
             try:
@@ -283,7 +284,7 @@ class _NodeCall(Call):
     def visit(self) -> Any:
         assert self.parent is not None
         self.after = self.parent.led_to([self.state])
-        if self.was_cut_short() and not self.may_repeat():
+        if self.is_left_out():
             self.next, _ = self.graph.decide(self.spec.name, self.state)
             return Outcome(self.state)
         self.begin()

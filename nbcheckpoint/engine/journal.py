@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -65,6 +65,12 @@ class Journal:
         self.bytes = 0
         self.saves, self.saved_at = 0, time.monotonic()
         self._steps = store.steps(run.id, inner=True) if steps is None else steps
+        made = [step for step in self._steps if step.status == "completed"]
+        self._before = (
+            max(run.bytes, sum(step.bytes for step in made)),
+            max(run.computed_seconds, sum(step.seconds for step in made if not step.meta.get("flow"))),
+        )
+        """Bytes and seconds of the sessions before. A run's own record may lack what it did just before it died."""
         self._slots = {str(step.meta["slot"]): step for step in self._steps if "slot" in step.meta}
         self._next: dict[str, int] = {}
         """Of each step, the number the next one below it gets."""
@@ -72,8 +78,12 @@ class Journal:
             parent, _, number = step.address.rpartition(".")
             self._next[parent] = max(self._next.get(parent, 0), int(number) + 1)
         self._seen: set[str] = set()
+        self._whole: set[str] = set()
+        """Steps that were restored: what they consist of is not looked at."""
         self._lock = threading.RLock()
         self._noted = time.monotonic()
+        self.is_helper = False
+        """Does this process carry out one step for the one that has the run?"""
         self.beside: list[Any] = []
         """Submitted steps whose end nobody has waited for."""
 
@@ -94,6 +104,10 @@ class Journal:
     def steps_below(self, address: str) -> dict[str, Step]:
         """Address -> step, of the members of a map."""
         return {step.address: step for step in self._steps if step.address.startswith(f"{address}.")}
+
+    def steps_at(self, address: str) -> list[Step]:
+        """The steps right below one, as the sessions before left them; "": those of the flow itself."""
+        return [step for step in self._steps if step.address.rpartition(".")[0] == address]
 
     def address(self, slot: str, parent: str) -> str:
         """Where the step of a slot stands: where it stood, or behind all others."""
@@ -132,12 +146,19 @@ class Journal:
             meta=meta,
             **fields,
         )
-        version = self.store.put_step(step, expect=self._version(before), durable=durable)
+        expect = self._version(before)
+        try:
+            version = self.store.put_step(step, expect=expect, durable=durable)
+        except Conflict:
+            self.reload(slot, address)
+            raise
         self._slots[slot] = step
         return Ticket(step, version)
 
     def _version(self, before: Step | None) -> str:
-        """What the record must still be: as we read it. Somebody may have written it since, and be at work."""
+        """What the record must still be: as we read it. Raises Fenced if somebody else is at work, and Conflict if a
+        worker of the session before has gone on with it: then it is to be looked at again.
+        """
         if before is None:
             return ""
         try:
@@ -146,6 +167,9 @@ class Journal:
             return ""
         if now.token != before.token:
             raise Fenced(_TAKEN.format(before.name, before.run))
+        if (now.status, now.attempt) != (before.status, before.attempt):
+            self._slots[str(now.meta["slot"])] = now
+            raise Conflict(f"step/{before.run}/{before.address}")
         return version
 
     def again(self, ticket: Ticket, **fields: Any) -> None:
@@ -164,18 +188,22 @@ class Journal:
 
     def ended(self, step: Step) -> None:
         """Count a step that is over, whoever wrote it down."""
+        self.count(step)
+        self.note()
+
+    def count(self, step: Step) -> None:
         with self._lock:
             self._slots[str(step.meta["slot"])] = step
             self.finished += step.status == "completed"
             self.bytes += step.bytes
             if step.status == "completed":
                 self.computed += step.seconds
-        self.note()
 
     def restored(self, slot: str, address: str, name: str, kind: StepKind, **fields: Any) -> None:
         """A step was not run, because its result was there. Nothing is written where that is known already."""
         before = self._slots.get(slot)
         with self._lock:
+            self._whole.add(slot)
             self.finished += 1
             self.spared += float(fields.get("seconds", 0.0))
         same = before is not None and before.checkpoint == fields.get("checkpoint")
@@ -183,8 +211,10 @@ class Journal:
             emit("step_restored", run=self.run.id, step=address, name=name)
         else:
             status = step_may(before.status, "restored") if before is not None else "restored"
-            meta = {"slot": slot, **fields.pop("meta", {})}
+            tried = before.meta.get("retried") if before is not None else None
+            meta = {"slot": slot, **({"retried": tried} if tried else {}), **fields.pop("meta", {})}
             step = Step(run=self.run.id, address=address, name=name, kind=kind, status=status, meta=meta, **fields)
+            step = replace(step, attempt=before.attempt) if before is not None else step
             self.store.put_step(step)
             self._slots[slot] = step
         self.note()
@@ -193,7 +223,8 @@ class Journal:
         before = self._slots.get(slot)
         status = step_may(before.status, "skipped") if before is not None else "skipped"
         step = Step(run=self.run.id, address=address, name=name, kind=kind, status=status, reason=reason)
-        self._slots[slot] = replace(step, meta={"slot": slot})
+        attempt = before.attempt if before is not None else 1
+        self._slots[slot] = replace(step, attempt=attempt, meta={"slot": slot})
         self.store.put_step(self._slots[slot])
 
     # The run
@@ -201,6 +232,8 @@ class Journal:
     def note(self, *, now: bool = False) -> None:
         """Keep the run's record up to date, without writing it for every step; and hear whether it was cancelled."""
         moment = time.monotonic()
+        if self.is_helper:
+            return  # it knows one step; the run's record is written by whoever knows them all
         if not now and moment - self._noted < _NOTING_SECONDS:
             return
         self._noted = moment
@@ -231,18 +264,20 @@ class Journal:
 
     def totals(self) -> dict[str, Any]:
         return {
-            "counts": dict(Counter(step.status for step in self._slots.values() if not step.meta.get("flow"))),
-            "bytes": self.run.bytes + self.bytes,
-            "computed_seconds": self.run.computed_seconds + self.computed,
+            "counts": dict(Counter(step.status for step in self._slots.values() if _is_counted(step))),
+            "bytes": self._before[0] + self.bytes,
+            "computed_seconds": self._before[1] + self.computed,
             "spared_seconds": self.run.spared_seconds + self.spared,
         }
 
     def detach(self) -> None:
         """The flow came to its end without calling these: they are gone from the code, and stay listed as such."""
         for slot, step in self._slots.items():
-            lost = slot not in self._seen and step.kind != "item" and not step.meta.get("detached")
-            if lost and not step.meta.get("flow"):
-                self.store.put_step(replace(step, meta={**step.meta, "detached": True}))
+            lost = slot not in self._seen and not step.meta.get("detached") and not step.meta.get("flow")
+            if lost and not any(above in self._whole for above in _above(slot)):
+                status: StepStatus = "interrupted" if step.status == "running" else step.status
+                self._slots[slot] = replace(step, status=status, meta={**step.meta, "detached": True})
+                self.store.put_step(self._slots[slot])
 
     def should_save(self, policies: Policies, marked: bool) -> bool:
         """Is this the step to save, as `every` and `granularity` say?"""
@@ -257,6 +292,18 @@ class Journal:
             if due:
                 self.saved_at = time.monotonic()
             return due
+
+
+def _is_counted(step: Step) -> bool:
+    """The items of a map are counted by the map."""
+    return step.kind != "item" and not step.meta.get("flow")
+
+
+def _above(slot: str) -> Iterator[str]:
+    """The steps a step is part of."""
+    while "/" in slot:
+        slot = slot.rpartition("/")[0]
+        yield slot
 
 
 def write(store: Store, ticket: Ticket, *, durable: bool = False) -> str:

@@ -24,7 +24,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint.engine.context import current_store
+from nbcheckpoint.engine.context import current_store, frame
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.engine.trail import Trail, follow
 from nbcheckpoint.errors import Error, UsageError
@@ -100,8 +100,11 @@ class ExplicitLoop:
     # Going on
 
     def _find(self) -> Checkpoint | None:
+        here = frame()
+        since = here.journal.since if here is not None else ""  # a fresh run begins its loops anew
         found = current_store().find(self._code, self._inputs, limit=1)
-        return found[0] if found and found[0].progress is not None and not found[0].not_saved else None
+        usable = found and found[0].progress is not None and not found[0].not_saved and found[0].created >= since
+        return found[0] if usable else None
 
     def _resumed(self, iterable: Iterable[Any], earlier: Checkpoint | None) -> Iterator[Any]:
         """What is left of it, with the state put back."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -18,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from nbcheckpoint.engine import executors
+from nbcheckpoint.engine import aside, executors, policy
 from nbcheckpoint.engine.arguments import arguments_of, identify, reach_of
 from nbcheckpoint.engine.calling import STOPS, Call, Outcome
 from nbcheckpoint.engine.context import Frame, current_store, frame, inside
 from nbcheckpoint.engine.effects import drive, drive_async
 from nbcheckpoint.engine.identity import obstacle
-from nbcheckpoint.engine.journal import Journal, Ticket, moments_ago
+from nbcheckpoint.engine.journal import Journal, Ticket, moments_ago, write
 from nbcheckpoint.engine.progress import Progress
-from nbcheckpoint.engine.submitting import received
+from nbcheckpoint.engine.submitting import came_to_nothing, received
 from nbcheckpoint.engine.worker import packed, work
-from nbcheckpoint.errors import Conflict, Error, MapFailed, StoreError, UsageError
+from nbcheckpoint.errors import Conflict, Error, Fenced, MapFailed, StoreError, UsageError
 from nbcheckpoint.model import Checkpoint, Step, StepStatus, utc_now
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT
@@ -73,20 +75,25 @@ class Committer:
     """Commits what items have left: quick ones together, a slow one at once."""
 
     def __init__(self, store: Store, journal: Journal | None, known: dict[str, Step], *, at_the_end: bool) -> None:
+        """`known` are the steps recorded so far, by address."""
         self._store, self._journal, self._known, self._at_the_end = store, journal, known, at_the_end
         self._waiting: list[tuple[Step, Ticket | None]] = []
         self._lock = threading.RLock()
         self._last = time.monotonic()
         self._bell: threading.Timer | None = None
-        self.problems: list[str] = []
+        self._fenced: Fenced | None = None
+        self.problem: StoreError | None = None
+        """The first thing that kept something from being saved."""
+        self.lost = 0
+        """Items that concerns."""
 
     def add(self, call: Call, saved: Checkpoint | None, seconds: float, problem: str) -> None:
         """An item is done; its checkpoint is staged."""
-        meta: dict[str, Any] = {"problem": problem} if problem else {}
-        status: StepStatus = "completed"
-        step = self._step(call, status, seconds=seconds, checkpoint=saved.id if saved else "", meta=meta)
+        step = self._step(call, "completed", seconds=seconds, checkpoint=saved.id if saved else "")
         if saved is not None:
             step = replace(step, bytes=saved.bytes)
+        if problem:
+            step = replace(step, meta={**step.meta, "problem": problem})
         with self._lock:
             self._waiting.append((step, call.ticket))
             waited = time.monotonic() - self._last
@@ -97,36 +104,49 @@ class Committer:
                 self.commit()
             elif self._bell is None:
                 # The next item may take hours: this one does not wait for it.
-                self._bell = threading.Timer(_TOGETHER_SECONDS, self.commit)
+                self._bell = threading.Timer(_TOGETHER_SECONDS, self._ring)
                 self._bell.daemon, self._bell.name = True, "nbcheckpoint-commit"
                 self._bell.start()
 
     def failed(self, call: Call, error: BaseException) -> None:
         self._write(self._step(call, "failed", error=f"{type(error).__name__}: {error}"[:2000]), call.ticket)
 
-    def restored(self, address: str, name: str, checkpoint: Checkpoint) -> None:
+    def restored(self, call: Call, checkpoint: Checkpoint) -> None:
         """Written only where the record says something else."""
-        if self._journal is None:
-            return
-        before = self._known.get(address)
+        before = self._known.get(call.address)
         if before is None or before.checkpoint != checkpoint.id or before.status not in ("completed", "restored"):
-            step = Step(run=self._journal.run_id, address=address, name=name, kind="item", status="restored")
-            self._write(replace(step, seconds=checkpoint.seconds, checkpoint=checkpoint.id))
+            step = self._step(call, "restored", seconds=checkpoint.seconds, checkpoint=checkpoint.id)
+            self._write(replace(step, started="", attempt=before.attempt if before is not None else 1))
 
     def _step(self, call: Call, status: StepStatus, **fields: Any) -> Step:
+        """What its record is to be: the one that says it has begun goes on, where there is one."""
+        if call.ticket is not None:
+            return replace(call.ticket.step, status=status, **fields)
+        before, started = self._known.get(call.address), utc_now() if status != "restored" else ""
+        tried = before is not None and (before.started or before.attempt > 1)
         return Step(
             run=call.run,
             address=call.address,
             name=call.spec.name,
             kind="item",
             status=status,
-            started=utc_now(),
+            started=started,
+            attempt=before.attempt + 1 if before is not None and tried else 1,
+            meta={"slot": call.slot},
             **fields,
         )
+
+    def _ring(self) -> None:
+        try:
+            self.commit()
+        except Fenced as error:
+            self._fenced = error  # told to whoever commits next: nobody listens here
 
     def commit(self) -> None:
         """Durably: first what they left, then that they are done. What cannot be saved is told once."""
         with self._lock:
+            if self._fenced is not None:
+                raise self._fenced
             waiting, self._waiting = self._waiting, []
             self._last = time.monotonic()
             if self._bell is not None:
@@ -135,7 +155,7 @@ class Committer:
             try:
                 self._store.flush()
             except StoreError as error:
-                self.problems.append(str(error))
+                self.problem, self.lost = self.problem or error, self.lost + len(waiting)
                 return
             for step, ticket in waiting:
                 self._write(step, ticket)
@@ -144,11 +164,15 @@ class Committer:
         if self._journal is None:
             return
         try:
-            self._store.put_step(step, expect=ticket.version if ticket is not None else None)
-        except Conflict:
-            pass  # the worker it ran in has written it down
+            if ticket is not None:
+                ticket.step = step
+                write(self._store, ticket)
+            else:
+                self._store.put_step(step)
         except StoreError as error:
-            self.problems.append(str(error))
+            self.problem, self.lost = self.problem or error, self.lost + 1
+        if step.status == "completed":
+            self._journal.count(step)
 
 
 class Map:
@@ -196,7 +220,8 @@ class Map:
                 meta={"total": len(self.items), "after": after},
             )
             self.here = Frame(journal, slot, address, alone=False)
-        at_the_end = journal is not None and self._granularity() == "group"
+        self.shown = {step.checkpoint for step in known.values()}
+        at_the_end = journal is not None and self.policies.granularity == "group"
         self.committer = Committer(self.store, journal, known, at_the_end=at_the_end)
         salt = f"{journal.run_id} {self.here.slot}" if self.spec.scope == "run" and journal and self.here else ""
         self.reached = reach_of(self.spec.function, salt=salt, files=self.spec.files, private=self.store.private_digest)
@@ -204,14 +229,14 @@ class Map:
         self.progress = Progress(self.spec.name, len(self.items), self.restored, quiet=self.quiet)
         return left
 
-    def _granularity(self) -> str:
-        from nbcheckpoint.engine import policy
-
+    @functools.cached_property
+    def policies(self) -> policy.Policies:
         inherited = self.parent.journal.settings if self.parent is not None else {}
-        return policy.resolve(self.spec.settings, inherited).granularity
+        return policy.resolve(self.spec.settings, inherited, side_effects=self.spec.side_effects)
 
     def _look_up(self) -> list[int]:
-        calls = [self._call(at) for at in range(len(self.items))]
+        alike: Counter[str] = Counter()
+        calls = [self._call(at, alike) for at in range(len(self.items))]
         found = self._saved(call.identity.digest for call in calls if call.identity is not None)
         left = []
         for at, call in enumerate(calls):
@@ -233,7 +258,7 @@ class Map:
         since = self.parent.journal.since if self.parent is not None else ""
         usable: dict[str, Checkpoint] = {}
         for found in candidates:
-            own = self.parent is not None and found.run == self.parent.journal.run_id
+            own = (self.parent is not None and found.run == self.parent.journal.run_id) or found.id in self.shown
             fits = found.inputs_digest in wanted and found.inputs_digest not in usable
             if fits and (own or found.created >= since) and obstacle(found, expired) is None:
                 usable[found.inputs_digest] = found
@@ -244,22 +269,26 @@ class Map:
             self.results[at] = self.store.restore(checkpoint.id, [RESULT])[RESULT]
         except Error:
             return False  # computed anew, like one that was never saved
-        self.committer.restored(call.address, self.spec.name, checkpoint)
+        self.committer.restored(call, checkpoint)
         self.restored += 1
         return True
 
-    def _call(self, at: int) -> Call:
-        """The call for one item."""
+    def _call(self, at: int, alike: Counter[str]) -> Call:
+        """The call for one item. What it is says where it stands; of equal ones, `alike` counts them."""
         with inside(self.here):
-            address = f"{self.here.address}.{at:06d}" if self.here is not None else f"item {at}"
             call = Call(
-                self.spec, [self.items[at]], self.shared, kind="item", alone=False, reached=self.reached, at=address
+                self.spec, [self.items[at]], self.shared, kind="item", alone=False, reached=self.reached, at="item"
             )
         call.committer = self.committer
+        call.policies = self.policies
         arguments = arguments_of(self.spec.function, call.args, call.kwargs)
         call.identity = identify(self.reached, arguments, self.spec.ignore)
         if self.here is not None:
-            call.slot = f"{self.here.slot}/{call.identity.digest[:16]}"
+            name = call.identity.digest[:16]
+            alike[name] += 1
+            call.slot = f"{self.here.slot}/{name}#{alike[name]}"
+            self.here.journal.recorded(call.slot)
+            call.address = self.here.journal.address(call.slot, self.here.address)
         return call
 
     def end(self) -> list[Any]:
@@ -275,10 +304,20 @@ class Map:
                 error=f"{len(self.failures)} of {len(self.items)} failed" if failed else "",
             )
             self.parent.made(self.ticket.step.address, self.results)
+        self._tell()
         if failed:
             error = MapFailed(self.spec.name, dict(sorted(self.failures.items())), len(self.items))
             raise error from next(iter(error.failures.values()))
         return self.results
+
+    def _tell(self) -> None:
+        """What could not be saved, once for all items. Raises it where the policy says so."""
+        problem = self.committer.problem
+        if problem is not None and self.policies.on_save_error == "fail":
+            raise problem
+        if problem is not None:
+            what = f"{self.committer.lost} of {len(self.items)} items are not saved"
+            aside.warn(f"step {self.spec.name}: {what}: {problem}")
 
     def stopped(self) -> None:
         """Something that is no item's failure ended it: what is done is kept."""
@@ -303,7 +342,8 @@ class Map:
         with self._lock:
             if error is not None:
                 self.failures[at] = error
-                self.committer.failed(self.calls[at], error)
+                if self.calls[at].committer is not None:  # elsewhere, whoever ran it has written it down
+                    self.committer.failed(self.calls[at], error)
             else:
                 self.results[at] = outcome.value
             self.progress.step(failed=error is not None)
@@ -315,11 +355,25 @@ class Map:
     def _may_go_on(self) -> bool:
         return not (self.stop and self.failures)
 
-    def _item(self, at: int) -> None:
+    def _ready(self, at: int) -> Outcome | None:
+        """None once it may run; else what it comes to without running."""
         call = self.calls[at]
+        while True:
+            if call.is_left_out():
+                return Outcome(None)
+            try:
+                call.begin()
+            except Conflict:  # a worker that outlived its parent has just written something: it may be the result
+                assert call.identity is not None
+                found = self._saved([call.identity.digest]).get(call.identity.digest)
+                if found is not None and self._restore(at, call, found):
+                    return Outcome(self.results[at])
+                continue
+            return None
+
+    def _item(self, at: int) -> None:
         try:
-            call.begin()
-            outcome = drive(call.attempts())
+            outcome = self._ready(at) or drive(self.calls[at].attempts())
         except STOPS:
             raise
         except Exception as error:
@@ -373,25 +427,37 @@ class Map:
         if self.parent is None:
             raise UsageError("outside of a flow items cannot run in another process", hint="use threads, or a flow")
         call.committer = None
-        with inside(self.here):
-            call.begin()
         over: Future[Any] = Future()
+        outcome = self._ready(at)
+        if outcome is not None:
+            self.ended(at, None, outcome)
+            over.set_result(None)
+            return over
 
         def came_back(done: Future[Any]) -> None:
             try:
-                try:
-                    found: Outcome = received(call, done.result())
-                except Exception as error:
-                    self.ended(at, error)
-                else:
-                    self.ended(at, None, found)
-            except BaseException as error:  # whoever waits must be told
+                self._came_back(at, done)
+            except BaseException as error:
                 over.set_exception(error)
             else:
                 over.set_result(None)
 
-        executor.submit(work, packed(call)).add_done_callback(came_back)
+        try:
+            executor.submit(work, packed(call)).add_done_callback(came_back)
+        except BaseException:
+            came_to_nothing(call)
+            raise
         return over
+
+    def _came_back(self, at: int, done: Future[Any]) -> None:
+        try:
+            found = received(self.calls[at], done)
+        except STOPS:
+            raise
+        except Exception as error:
+            self.ended(at, error)
+        else:
+            self.ended(at, None, found)
 
     async def run_async(self, concurrency: int) -> list[Any]:
         left = await asyncio.to_thread(self.begin)
@@ -402,8 +468,8 @@ class Map:
                 if not self._may_go_on():
                     return
                 try:
-                    await asyncio.to_thread(self.calls[at].begin)
-                    outcome = await drive_async(self.calls[at].attempts())
+                    outcome = await asyncio.to_thread(self._ready, at)
+                    outcome = outcome or await drive_async(self.calls[at].attempts())
                 except STOPS:
                     raise
                 except Exception as error:

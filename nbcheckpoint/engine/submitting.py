@@ -23,6 +23,7 @@ from nbcheckpoint.engine import executors
 from nbcheckpoint.engine.calling import Call, Outcome
 from nbcheckpoint.engine.context import inside
 from nbcheckpoint.engine.effects import drive, drive_async
+from nbcheckpoint.engine.journal import Ticket
 from nbcheckpoint.engine.worker import Done, packed, work
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.model import Step
@@ -191,14 +192,20 @@ class _Crew:
         if outcome is not None:
             self._over(made, None, outcome)
             return
-        sent = self._executor.submit(work, packed(made._call))
+        try:
+            sent = self._executor.submit(work, packed(made._call))
+        except BaseException:
+            came_to_nothing(made._call)
+            raise
         sent.add_done_callback(lambda done: self._came_back(made, done))
 
     def _came_back(self, made: Submitted, done: Future[Done]) -> None:
         try:
-            self._over(made, None, received(made._call, done.result()))
+            outcome = received(made._call, done)
         except BaseException as error:
             self._over(made, error)
+        else:
+            self._over(made, None, outcome)
 
     def _over(self, made: Submitted, error: BaseException | None, found: Any = None) -> None:
         with self._lock:
@@ -247,23 +254,34 @@ def _begun(call: Call) -> Outcome | None:
     """What there is already; None once it is written down that it is about to run."""
     assert call.parent is not None
     call.after = call.parent.led_to([*call.args, *call.kwargs.values()])
-    found = call.look_up()
-    if found is None:
-        if call.was_cut_short() and not call.may_repeat():
-            return Outcome(None)
-        call.begin()
-    return found
+    return call.ready()
 
 
-def received(call: Call, done: Done) -> Outcome:
-    """What a worker has made: read from the store, where it is for everybody."""
+def received(call: Call, answer: Future[Done]) -> Outcome:
+    """What a worker has made: read from the store, where it is for everybody. Raises what its body raised."""
     assert call.parent is not None
+    try:
+        done = answer.result()
+    except BaseException:
+        came_to_nothing(call)
+        raise
     step = Step.from_json(done.step)
     call.parent.journal.ended(step)
     # What is not in the store comes straight from our own worker's hands.
     value = call.store.restore(done.checkpoint)["result"] if done.checkpoint else cloudpickle.loads(done.value)
     call.parent.made(call.address, value)
     return Outcome(value, step, done.checkpoint)
+
+
+def came_to_nothing(call: Call) -> None:
+    """A worker has raised something, and has written that down; or it has died, and then we do."""
+    if call.parent is None or call.ticket is None:
+        return
+    journal, token = call.parent.journal, call.ticket.step.token
+    journal.reload(call.slot, call.address)
+    call.ticket = Ticket(*journal.store.step(journal.run_id, call.address))
+    if call.ticket.step.status == "running" and call.ticket.step.token == token:
+        journal.end(call.ticket, "interrupted", error="the process that ran it has died")
 
 
 def _skip(call: Call, error: BaseException) -> None:

@@ -56,8 +56,10 @@ def work(order: bytes) -> Done:
     """Carry a packed call out. Raises what the body raises, after that has been written down."""
     told: dict[str, Any] = cloudpickle.loads(order)
     store = _store(told["url"])
-    journal = Journal(store, Run.from_json(told["run"]), settings=told["settings"], steps=())
     step = Step.from_json(told["step"])
+    inside = store.steps(step.run, inner=True, below=step.address)
+    journal = Journal(store, Run.from_json(told["run"]), settings=told["settings"], steps=inside)
+    journal.is_helper = True
     call = Call.__new__(Call)
     call.adopt(
         told["spec"],

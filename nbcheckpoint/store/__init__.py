@@ -356,14 +356,16 @@ class Store:
             tell_changed(before, after)
         return after
 
-    def steps(self, run: str, *, inner: bool = False, after: str = "", limit: int | None = None) -> list[Step]:
+    def steps(
+        self, run: str, *, inner: bool = False, below: str = "", after: str = "", limit: int | None = None
+    ) -> list[Step]:
         """The steps of a run in the order of execution; with `inner`, those that steps consist of as well.
 
-        At most `limit` of them, behind the one with the address `after`.
+        At most `limit` of them, behind the one with the address `after`; only those the step `below` consists of.
         """
-        prefix = f"step/{run}/"
+        prefix = f"step/{run}/{below}." if below else f"step/{run}/"
         found: list[Step] = []
-        start = prefix + after if after else ""
+        start = f"step/{run}/{after}" if after else ""
         size = None if limit is None else limit if inner else max(limit, 500)
         while limit is None or len(found) < limit:
             page = self.backend.scan(prefix, after=start, limit=size)
