@@ -132,8 +132,8 @@ def identify(reached: Reach, arguments: Mapping[str, Any], ignore: Collection[st
 
 
 def changed_in_place(identity: Identity, reached: Reach) -> list[str]:
-    """Arguments and globals that are not what they were before the body ran."""
-    changed = []
+    """Arguments and globals that are not what they were before the body ran. What is ignored may change."""
+    changed, counted = [], {item.name for item in identity.inputs}
     for values in (identity.values, reached.values):
         digester = Digester()
         for label, value in sorted(values.items()):
@@ -141,7 +141,7 @@ def changed_in_place(identity: Identity, reached: Reach) -> list[str]:
                 now = digester.digest(label, value)
             except Unidentified:
                 now = ""
-            if identity.before.get(label, now) != now:
+            if label in counted and identity.before.get(label, now) != now:
                 changed.append(label)
     return changed
 

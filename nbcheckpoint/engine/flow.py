@@ -60,6 +60,7 @@ class FlowSpec:
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
     store: Store | None = None
     kind: RunKind = "flow"
     origin: str = ""
@@ -109,8 +110,8 @@ class FlowFunction(Generic[P, T]):
         return self._driven(changed._resumed(run, start_at, strict))
 
     def options(self, **changes: Any) -> FlowFunction[P, T]:
-        """The same flow with other policies, `tags`, or another `store`."""
-        own = {name: changes.pop(name) for name in ("tags", "store") if name in changes}
+        """The same flow with other policies, `tags`, `ignore`, or another `store`."""
+        own = {name: changes.pop(name) for name in ("tags", "ignore", "store") if name in changes}
         settings = {**self.spec.settings, **policy.checked(changes, f"flow {self.name}: ")}
         return FlowFunction(replace(self.spec, settings=settings, **own))
 
@@ -139,7 +140,8 @@ class FlowFunction(Generic[P, T]):
 
     def _called(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, fresh: bool) -> Protocol:
         arguments = arguments_of(self.spec.function, args, kwargs)
-        inputs, unidentified, _ = look(Digester(), arguments, ())
+        looked, unidentified, _ = look(Digester(), arguments, self.spec.ignore)
+        inputs = [item for item in looked if item.name not in self.spec.ignore]
         digest = digest_inputs(inputs) if not unidentified else ""
         store = self._store
         found = None if fresh or not digest else self._latest(store, digest)
@@ -369,8 +371,9 @@ def flow(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """A function that goes on where it was when its process died.
 
     Calling it runs it; if its latest run with the same inputs was interrupted, failed or waits for an answer, that
-    is continued. `name`: what its runs are called. `tags`: to find them by. `store`: another than the default one. The
-    rest are policies: `on_failure`, `on_change`, `every`, … (see `nbcheckpoint.engine.policy`).
+    is continued. `name`: what its runs are called. `tags`: to find them by. `ignore`: arguments that do not count as
+    inputs. `store`: another than the default one. The rest are policies: `on_failure`, `on_change`, `every`, … (see
+    `nbcheckpoint.engine.policy`).
     """
     if function is not None:
         return _decorated(function, options)
@@ -382,7 +385,8 @@ def _decorated(function: Callable[..., Any], options: Mapping[str, Any]) -> Flow
         raise UsageError(f"flow: {function!r} is not a plain function", hint="put @flow above a def")
     given = dict(options)
     name = given.pop("name", None) or getattr(function, "__name__", type(function).__name__)
-    tags, store = tuple(given.pop("tags", ())), given.pop("store", None)
+    tags, ignore, store = tuple(given.pop("tags", ())), tuple(given.pop("ignore", ())), given.pop("store", None)
     policy.checked(given, f"flow {name}: ")
-    spec = FlowSpec(function=function, name=name, settings=given, tags=tags, store=store, origin=origin_of(function))
+    spec = FlowSpec(function=function, name=name, settings=given, tags=tags, ignore=ignore, store=store)
+    spec = replace(spec, origin=origin_of(function))
     return FlowFunction(spec)

@@ -70,6 +70,9 @@ class Picture(Record, frozen=True, kw_only=True):
     def _repr_svg_(self) -> str:
         return svg(self)
 
+    def __repr__(self) -> str:
+        return f"<{len(self.nodes)} steps and {len(self.edges)} arrows between them>"
+
     def __str__(self) -> str:
         return "\n".join(f"{edge.source} -> {edge.target} {edge.label}".rstrip() for edge in self.edges)
 

@@ -158,6 +158,28 @@ def test_what_was_saved_is_damaged_and_computed_anew(store: Store, ran: list[Any
     assert ran == [1, 2]
 
 
+def test_what_a_flow_ignores_is_no_input_of_it(store: Store, ran: list[Any]) -> None:
+    """A connection, a client: another one goes on with the same run, and may change while it is used."""
+
+    @nbc.step(ignore=("client",))
+    def ask(n: int, client: list[int]) -> int:
+        note(n)
+        client.append(n)
+        if len(client) > 2:
+            raise OSError("enough")
+        return n
+
+    @nbc.flow(ignore=("client",))
+    def asking(client: list[int]) -> list[int]:
+        return [ask(n, client) for n in range(4)]
+
+    with pytest.raises(OSError, match="enough"):
+        asking([])
+    assert asking([]) == [0, 1, 2, 3]
+    assert ran == [0, 1, 2, 2, 3]
+    assert len(store.runs()) == 1
+
+
 def test_fresh_computes_everything(store: Store, ran: list[Any]) -> None:
     ten(2)
     assert ten.fresh(2) == [10, 20]
