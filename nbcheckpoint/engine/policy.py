@@ -8,7 +8,7 @@ on), the default.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -55,8 +55,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "granularity": get_args(Granularity),
 }
 
-notebook_metadata: dict[str, Any] = {}
-"""What the notebook's own metadata say. Whoever runs notebooks fills it in."""
+notebooks: list[Callable[[], Mapping[str, Any]]] = []
+"""What the notebook's own metadata say. Filled in by whoever runs in one."""
 
 
 def checked(settings: Mapping[str, Any], where: str = "") -> dict[str, Any]:
@@ -76,7 +76,7 @@ def checked(settings: Mapping[str, Any], where: str = "") -> dict[str, Any]:
 def resolve(*layers: Mapping[str, Any], side_effects: bool = False) -> Policies:
     """Each setting from the first layer that has it, then from the notebook, the project and the environment."""
     found: dict[str, Any] = {"on_interrupted": "ask"} if side_effects else {}
-    ambient = (notebook_metadata, config.project_settings(), environment())
+    ambient = (*(said() for said in notebooks), config.project_settings(), environment())
     for layer in reversed((*layers, *ambient)):
         found.update({name: value for name, value in checked(layer).items() if value is not None})
     return Policies(**found)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import html
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from nbcheckpoint.engine import context, pause, policy, progress
 from nbcheckpoint.engine.context import Frame
@@ -30,6 +33,7 @@ def join(checkpointer: CellCheckpointer) -> None:
     progress.watchers.append(joined.progress)
     pause.openers.append(joined.ask)
     context.ambient.append(joined.frame)
+    policy.notebooks.append(joined.policies)
     checkpointer.shell.events.register("pre_run_cell", joined.begin)
 
 
@@ -41,7 +45,7 @@ def part(checkpointer: CellCheckpointer) -> None:
     progress.watchers[:] = [found for found in progress.watchers if found != joined.progress]
     pause.openers[:] = [found for found in pause.openers if found != joined.ask]
     context.ambient[:] = [found for found in context.ambient if found != joined.frame]
-    policy.notebook_metadata.clear()
+    policy.notebooks[:] = [found for found in policy.notebooks if found != joined.policies]
 
 
 class _Joined:
@@ -52,6 +56,7 @@ class _Joined:
         self._shown = ""
         self._cell = -1
         self._frame: Frame | None = None
+        self._policies: tuple[int, dict[str, Any]] | None = None
 
     def begin(self, info: Any) -> None:
         """A new cell: what the last one has marked is not its matter."""
@@ -68,6 +73,17 @@ class _Joined:
             name = self._checkpointer.cell_name
             self._frame = Frame(journal, slot=f"cell {name}", address="asked")
         return self._frame
+
+    def policies(self) -> dict[str, Any]:
+        """`metadata.nbcheckpoint.policies` of the notebook's file, as it was last saved."""
+        notebook = self._checkpointer.session.notebook
+        try:
+            stamp = notebook.stat().st_mtime_ns
+        except OSError:
+            return {}
+        if self._policies is None or self._policies[0] != stamp:
+            self._policies = stamp, _policies_in(notebook)
+        return self._policies[1]
 
     # Progress
 
@@ -126,3 +142,22 @@ class _Joined:
         from IPython.display import display
 
         display(ipywidgets.VBox([said, ipywidgets.HBox(buttons)]))  # type: ignore[no-untyped-call]  # IPython's
+
+
+def _policies_in(notebook: Path) -> dict[str, Any]:
+    """What is no notebook, or says nothing about us, says nothing."""
+    try:
+        found = msgspec.json.decode(notebook.read_bytes(), type=_Notebook).metadata.nbcheckpoint
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    return dict(found.get("policies") or {})
+
+
+class _Metadata(msgspec.Struct):
+    nbcheckpoint: dict[str, Any] = {}
+
+
+class _Notebook(msgspec.Struct):
+    """As much of a notebook as is asked about: the rest is passed over, not kept."""
+
+    metadata: _Metadata

@@ -635,7 +635,7 @@ def test_settings_come_from_the_nearest_that_has_them(
     assert policy.resolve().on_failure == "continue"
     (tmp_path / "pyproject.toml").write_text('[tool.nbcheckpoint]\non_failure = "rollback"\n')
     assert policy.resolve().on_failure == "rollback"
-    monkeypatch.setitem(policy.notebook_metadata, "on_failure", "pause")
+    monkeypatch.setattr(policy, "notebooks", [lambda: {"on_failure": "pause"}])
     assert policy.resolve().on_failure == "pause"
     flow, step, call = {"on_failure": "continue"}, {"on_failure": "rollback"}, {"on_failure": "pause"}
     assert policy.resolve(flow).on_failure == "continue"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,16 @@ def test_a_mark_stands_with_what_the_cell_leaves(kernel: Kernel) -> None:
     kernel.run("store = nbc.open_store()\nsteps = store.runs(limit=1)[0].steps(inner=True)")
     found = kernel.run("{store.checkpoint(s.checkpoint).meta['marks']['stage'] for s in steps if s.checkpoint}").result
     assert found == "{'validated'}"
+
+
+def test_policies_stand_in_the_metadata_of_the_notebook(kernel: Kernel, tmp_path: Path) -> None:
+    said = {"cells": [], "metadata": {"nbcheckpoint": {"policies": {"on_failure": "continue"}}}, "nbformat": 4}
+    (tmp_path / "work.ipynb").write_text(json.dumps(said))
+    kernel.run("@nbc.step\ndef fail():\n    raise ValueError('no')\n@nbc.flow\ndef goes_on():\n    return [fail()]")
+    assert kernel.run("goes_on()").result == "[None]"
+    said["metadata"] = {}
+    (tmp_path / "work.ipynb").write_text(json.dumps(said))
+    assert kernel.run("goes_on()", fails=True).error == "ValueError"
 
 
 def test_progress_of_a_map_is_shown_and_updated(kernel: Kernel) -> None:
