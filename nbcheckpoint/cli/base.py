@@ -21,11 +21,11 @@ import click
 import msgspec
 
 from nbcheckpoint import __version__
-from nbcheckpoint.errors import Error, NotFound, StoreError, Untrusted, UsageError
+from nbcheckpoint.errors import Error, NotFound, Paused, StoreError, Untrusted, UsageError
 from nbcheckpoint.model import Record, Run
 from nbcheckpoint.store import Store
 
-_EXIT = ((UsageError, 2), (NotFound, 3), (StoreError, 5), (Untrusted, 6))
+_EXIT = ((UsageError, 2), (NotFound, 3), (Paused, 4), (StoreError, 5), (Untrusted, 6))
 _COLOURED = re.compile(r"\[(?:cyan|green|red|yellow|magenta|white)\]\w+\[/\]")
 """The only markup there is, and only around a single word: everything else is the user's, or a stranger's."""
 

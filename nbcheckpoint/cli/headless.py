@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import re
+import reprlib
 import signal
 import sys
 from collections.abc import Callable
@@ -13,7 +16,8 @@ import click
 
 from nbcheckpoint.cli.base import command, find_run, main, said_as_json, say
 from nbcheckpoint.errors import Error, NotFound
-from nbcheckpoint.store import open_store
+from nbcheckpoint.model import Run
+from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.units import parse_age
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -88,7 +92,10 @@ def run(store: str | None, as_json: bool, **asked: Any) -> None:
 @_report
 @command
 def resume(target: str | None, report: str | None, store: str | None, as_json: bool) -> None:
-    """Go on with a notebook's run, with the parameters and the output it had. By default the latest cut short."""
+    """Go on with a notebook's run, with the parameters and the output it had. By default the latest cut short.
+
+    A flow's run is gone on with, too, where the flow stands in a module that can be imported.
+    """
     from nbcheckpoint.notebook import headless
 
     with open_store(store, create=False) as opened:
@@ -97,12 +104,32 @@ def resume(target: str | None, report: str | None, store: str | None, as_json: b
             found = find_run(opened, target) if target else None
         if found is None:
             raise NotFound("no run was cut short", hint="nbcheckpoint runs lists what there is")
+        if found.kind != "notebook":
+            _resume_flow(opened, found, as_json)
+            return
         request = headless.Request.of_run(found, opened.url)
     if found.status == "completed":
         if not said_as_json(found, as_json):
             say(f"nothing to resume: {found.workflow} {found.id} is complete")
         return
     execute(request, as_json, report)
+
+
+def _resume_flow(store: Store, run: Run, as_json: bool) -> None:
+    """In this process. What it raises is its own; that it waits for an answer has an exit code."""
+    from nbcheckpoint.engine import context
+    from nbcheckpoint.engine.finding import find_flow
+
+    flow = find_flow(run)
+    context.use(store)
+    try:
+        result = flow.resume(run.id)
+        if inspect.iscoroutine(result):
+            result = asyncio.run(result)
+    finally:
+        context.use(None)
+    if not said_as_json(store.run(run.id), as_json):
+        say(f"{run.workflow} {run.id} is complete: {reprlib.repr(result)}")
 
 
 @main.command(epilog="Example: nbcheckpoint plan train.ipynb -p epochs 100")
