@@ -35,6 +35,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import cloudpickle
 
+from nbcheckpoint.codec.arrays import NOTHING_YET, Anchors, Memory, Unshareable, is_array
 from nbcheckpoint.codec.chunks import BlobWriter
 from nbcheckpoint.codec.preview import type_name
 from nbcheckpoint.errors import StoreError
@@ -191,7 +192,7 @@ def _dump(
     writer: BlobWriter,
     definitions: Definitions,
     references: Mapping[int, Reference],
-    views_of: frozenset[int] = frozenset(),
+    anchors: Anchors = NOTHING_YET,
 ) -> Encoded:
     blobs: list[Blob] = []
 
@@ -207,15 +208,14 @@ def _dump(
         cloudpickle.Pickler(stream, protocol=5, buffer_callback=take).dump(values)
         return Encoded(stream.close(), tuple(blobs), (), ())
     pickler = (ReferringPickler if references else NotebookPickler)(stream, protocol=5, buffer_callback=take)
-    pickler.views_of = views_of
+    pickler.memory = Memory(anchors)
     if isinstance(pickler, ReferringPickler):
         top = {id(value) for value in values.values()}
         pickler.references = {key: reference for key, reference in references.items() if key not in top}
     pickler.dump(values)
-    shared = frozenset(root for root, (arrays, _) in pickler.roots.items() if len(arrays) > 1)
-    if shared - views_of:
-        # Arrays that share memory, which shows only at the second of them: once more, as views of what they share.
-        return _dump(values, writer, definitions, references, views_of | shared)
+    found_out = pickler.memory.anchors()
+    if found_out.of.keys() != anchors.of.keys():
+        return _dump(values, writer, definitions, references, found_out)
     found = tuple(sorted(pickler.used)), tuple(sorted(pickler.live))
     return Encoded(stream.close(), tuple(blobs), (), (), *found)
 
@@ -227,9 +227,6 @@ def _pickler(definitions: Definitions) -> Callable[..., pickle.Pickler]:
 class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle ships no types
     """cloudpickle, but what is alive in the notebook under its own name is written as that name."""
 
-    views_of: frozenset[int] = frozenset()
-    """Arrays (by id) whose views are to be written as views."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # One plain dict: pickle looks into it for every object, and cloudpickle's ChainMap makes each miss a Python
         # call that raises. With this and `_plain`, 100,000 instances take 1.1x of pickle's time instead of 2.2x.
@@ -237,10 +234,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         super().__init__(*args, **kwargs)
         self.live: set[str] = set()
         self.used: set[Reference] = set()
-        self.apart: dict[int, Any] = {}
-        """Arrays that belong to a frame, by id, and held."""
-        self.roots: dict[int, tuple[dict[int, Any], Any]] = {}
-        """The array that owns the memory (by id, and held) -> the arrays met that lie in it, held as well."""
+        self.memory = Memory()
 
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
@@ -259,46 +253,13 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
                 return _reduce_nameless(obj)
         if kind is types.CellType:
             return types.CellType, (), _cell(obj), None, None, _fill_cell
-        if _is_array(obj):
-            return self._reduce_array(obj)
+        if is_array(obj):
+            return self.memory.reduce(obj)
         if kind.__module__.startswith("pandas."):
-            self._keep_apart(obj)
+            self.memory.meet_frame(obj)
         elif reducer is None and not issubclass(kind, (type, types.FunctionType)):
             _plain.add(kind)
         return super().reducer_override(obj)
-
-    def _keep_apart(self, obj: Any) -> None:
-        """Frames share memory and copy it on writing: they keep count of who shares, which views would upset."""
-        for name in ("_values", "values") if type(obj).__name__.endswith("Block") else ("_data", "_ndarray"):
-            array = getattr(obj, name, None)
-            if array is not None:
-                self.apart[id(array)] = array
-
-    def _reduce_array(self, array: Any) -> Any:
-        if id(array) in self.apart:
-            return NotImplemented
-        root = array
-        while _is_array(root.base):
-            root = root.base
-        self.roots.setdefault(id(root), ({}, root))[0][id(array)] = array
-        plain = type(array) is type(root) and root.flags.c_contiguous and root.dtype.kind != "O"
-        if array is root or id(root) not in self.views_of or not plain:
-            return NotImplemented
-        offset = array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
-        return _make_view, (root, array.shape, array.dtype, offset, array.strides, array.flags.writeable)
-
-
-def _is_array(obj: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(obj, numpy.ndarray)
-
-
-def _make_view(root: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool) -> Any:
-    import numpy
-
-    view = numpy.ndarray(shape, dtype, buffer=root, strides=strides, offset=offset)
-    view.flags.writeable = writeable
-    return view
 
 
 class ReferringPickler(NotebookPickler):
@@ -410,7 +371,9 @@ def _find_bad(values: Mapping[str, Any], definitions: Definitions) -> list[NotSa
     for name, value in values.items():
         error = _try(value, definitions)
         if error is not None:
-            path, culprit = _where(name, value, definitions)
+            path, culprit = name, value
+            if not isinstance(error, Unshareable):
+                path, culprit = _where(name, value, definitions)
             why = _say(_try(culprit, definitions) or error)
             bad.append(NotSaved(name=name, type=type_name(culprit), why=why, path=path if path != name else ""))
     return bad
@@ -449,6 +412,8 @@ def _say(error: Exception) -> str:
     text = str(error).partition("\n")[0]
     if isinstance(error, RecursionError) or "recursion" in text:
         return "nested too deeply to be pickled"
+    if isinstance(error, Unshareable):
+        return text
     if "cannot pickle" in text or "Can't pickle" in text or "can't pickle" in text:
         return "cannot be pickled"
     return f"{type(error).__name__}: {text}"[:200] if text else type(error).__name__

@@ -387,6 +387,10 @@ class _DigestPickler(pickle.Pickler):
                 return ("view", *shared, kind, repr(obj.dtype.descr), obj.shape, obj.strides, content)
             if self._digester.provisional and obj.dtype.kind == "O" and obj.nbytes >= SOME_POINTERS:
                 return self._pointers(obj)
+            if not (obj.flags.c_contiguous or obj.flags.f_contiguous):
+                # Pickle does not say, but whether reshaping gives a view or a copy follows from it.
+                used = [s for s, n in zip(obj.strides, obj.shape, strict=True) if n > 1]
+                self._hasher.update(f"<strides {used}>".encode())
         return None
 
     def _pointers(self, array: Any) -> Any:

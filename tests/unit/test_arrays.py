@@ -1,0 +1,144 @@
+"""Arrays come back as they lay in memory, and share it with whom they shared it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nbcheckpoint.fingerprint.values import Digester
+from nbcheckpoint.model import Checkpoint
+from nbcheckpoint.store import open_store
+
+SMALL, LARGE = 6, 40_000
+"""Rows of an array that stays in the pickle, and of one that becomes a blob."""
+
+
+def restored(**values: Any) -> dict[str, Any]:
+    draft = Checkpoint(id="", created="", run="", step="", code="0" * 64)
+    with open_store("memory://") as store:
+        saved = store.save(draft, values).checkpoint
+        assert not saved.not_saved, saved.not_saved
+        return store.load(saved.id).values
+
+
+def layouts(rows: int) -> dict[str, Any]:
+    a = np.arange(rows * 4.0).reshape(rows, 4)
+    cube = a.reshape(rows // 2, 2, 4)
+    records = np.zeros(rows, dtype=[("x", "i4"), ("y", "f8")])
+    frozen = a.copy()
+    frozen.flags.writeable = False
+    return {
+        "plain": a,
+        "every other": a[::2],
+        "transposed": a.T,
+        "backwards": a[::-1],
+        "both": a[::2, ::3],
+        "axes swapped": cube.transpose(1, 0, 2),
+        "owned in that order": cube.transpose(1, 0, 2).copy(order="K"),
+        "fortran": np.asfortranarray(a),
+        "broadcast": np.broadcast_to(a[0], (3, 4)),
+        "field": records["y"],
+        "windows": np.lib.stride_tricks.sliding_window_view(a[:9, 0], 3),
+        "empty": a[:0],
+        "scalar": np.array(3.0),
+        "objects": np.array([[1], None, 3, 4], dtype=object)[::2],
+        "frozen": frozen,
+        "matrix": np.matrix(a),
+    }
+
+
+@pytest.mark.parametrize("rows", [SMALL, LARGE])
+@pytest.mark.parametrize("name", layouts(SMALL))
+def test_an_array_keeps_its_layout(rows: int, name: str) -> None:
+    array = layouts(rows)[name]
+    found = restored(x=array)["x"]
+    assert np.array_equal(found, array)
+    assert (type(found), found.dtype, found.strides) == (type(array), array.dtype, array.strides)
+    assert found.flags.writeable == array.flags.writeable
+
+
+def test_reshaping_gives_a_copy_where_it_gave_a_copy() -> None:
+    """The least program that shows why layout counts."""
+    strided = np.arange(16.0).reshape(4, 4)[::2, ::2]
+    found = restored(x=strided)["x"]
+    found.reshape(-1)[0] = 99
+    assert found[0, 0] == 0
+    with pytest.raises(AttributeError):
+        found.shape = (4,)
+
+
+@pytest.mark.parametrize("rows", [SMALL, LARGE])
+def test_views_go_on_sharing(rows: int) -> None:
+    a = np.arange(rows * 4.0).reshape(rows, 4)
+    found = restored(a=a, s=a[::2], t=a.T, back=a[::-1], flat=a.reshape(-1))
+    found["t"][0, 0] = 77
+    assert {found["a"][0, 0], found["s"][0, 0], found["back"][-1, 0], found["flat"][0]} == {77}
+    fortran = np.asfortranarray(a)
+    found = restored(f=fortran, row=fortran[1])
+    found["row"][0] = 55
+    assert found["f"][1, 0] == 55
+
+
+def test_views_of_objects_and_of_bytes_go_on_sharing() -> None:
+    o = np.array([[1], None, 3, 4], dtype=object)
+    found = restored(o=o, back=o[::-1], rest=o[1:])
+    found["back"][0] = 9
+    assert found["o"][3] == found["rest"][2] == 9
+    data = bytearray(16)
+    found = restored(data=data, floats=np.frombuffer(data, "f8"), bytes=np.frombuffer(data, "u1"))
+    found["data"][0] = 7
+    assert found["bytes"][0] == 7
+    assert found["floats"][0] != 0
+
+
+@pytest.mark.parametrize("order", [("df", "v"), ("v", "df")])
+def test_the_values_of_a_frame_go_on_showing_what_is_written_to_it(order: tuple[str, ...]) -> None:
+    frame = pd.DataFrame({"x": [1, 2, 3], "y": [1.5, 2.5, 3.5]})
+    there = {"df": frame, "v": frame["x"].to_numpy()}
+    found = restored(**{name: there[name] for name in order})
+    for both in (there, found):
+        both["df"].loc[0, "x"] = 99
+    assert found["v"].tolist() == there["v"].tolist()
+
+
+def test_a_frame_that_others_share_is_copied_on_writing_as_before() -> None:
+    frame = pd.DataFrame({"x": [1, 2, 3]})
+    there = {"df": frame, "other": frame.copy(deep=False), "v": frame["x"].to_numpy()}
+    found = restored(**there)
+    for all_of_them in (there, found):
+        all_of_them["df"].loc[0, "x"] = 99
+    assert found["v"].tolist() == there["v"].tolist()
+    assert found["other"]["x"].tolist() == there["other"]["x"].tolist()
+
+
+def test_a_small_array_that_could_be_resized_still_can() -> None:
+    found = restored(x=np.arange(3))
+    x = found.pop("x")
+    x.resize(5, refcheck=False)
+    assert x.tolist() == [0, 1, 2, 0, 0]
+
+
+def test_what_cannot_be_shared_again_is_not_saved(tmp_path: Any) -> None:
+    a = np.arange(4.0)
+    mapped = np.memmap(tmp_path / "file", dtype="f8", mode="w+", shape=(4,))
+    draft = Checkpoint(id="", created="", run="", step="", code="0" * 64)
+    with open_store("memory://") as store:
+        lost = store.save(draft, {"a": a, "m": np.ma.masked_array(a, a > 1)}).checkpoint.not_saved
+        assert [(item.name, item.why) for item in lost] == [
+            ("a", "it shares memory with something else"),
+            ("m", "it shares memory with something else"),
+        ]
+        lost = store.save(draft, {"mapped": mapped, "n": 1}).checkpoint.not_saved
+        assert [(item.name, item.why) for item in lost] == [("mapped", "an array mapped to a file it is written to")]
+
+
+def test_layout_is_part_of_an_arrays_identity() -> None:
+    a = np.arange(16.0).reshape(4, 4)[::2, ::2]
+    b = np.zeros((8, 8))[::4, ::4]
+    b[...] = a
+    names = {Digester().digest("x", array) for array in (a, b, a.copy())}
+    assert len(names) == 3
+    assert Digester().digest("x", restored(x=a)["x"]) == Digester().digest("x", a)
