@@ -35,6 +35,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import cloudpickle
 
+from nbcheckpoint.codec import faithful
 from nbcheckpoint.codec.arrays import NOTHING_YET, Anchors, Memory, Unshareable, is_array
 from nbcheckpoint.codec.chunks import BlobWriter
 from nbcheckpoint.codec.preview import type_name
@@ -294,7 +295,7 @@ def register_reducer(type_path: str, reducer: Reducer) -> None:
 
 def _find_reducer(kind: type) -> Reducer | None:
     _load_plugins()
-    found = _registered.get(f"{kind.__module__}.{kind.__qualname__}")
+    found = _registered.get(f"{kind.__module__}.{kind.__qualname__}") or faithful.find(kind)
     _reducers[kind] = found
     return found
 
@@ -412,7 +413,7 @@ def _say(error: Exception) -> str:
     text = str(error).partition("\n")[0]
     if isinstance(error, RecursionError) or "recursion" in text:
         return "nested too deeply to be pickled"
-    if isinstance(error, Unshareable):
+    if type(error) in (Unshareable, pickle.PicklingError) and "pickle" not in text:
         return text
     if "cannot pickle" in text or "Can't pickle" in text or "can't pickle" in text:
         return "cannot be pickled"

@@ -16,6 +16,7 @@ import importlib.abc
 import importlib.machinery
 import random
 import sys
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -113,15 +114,15 @@ def is_pristine(name: str, state: Any) -> bool:
     if name == PREFIX + "random":
         return _follows(start, state[1][:-1])
     if name == PREFIX + "numpy":
-        return _follows([int(word) for word in start], [int(word) for word in state["state"]["key"]])
+        return _follows(tuple(start.tolist()), tuple(state["state"]["key"].tolist()))
     return False
 
 
-def _follows(start: Any, words: Any) -> bool:
+@lru_cache(maxsize=8)
+def _follows(start: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     """Do these 624 words come from those by turning the twister a bounded number of times?"""
-    if tuple(start) == tuple(words):
+    if start == wanted:
         return True
-    wanted = tuple(words)
     twister = random.Random()
     twister.setstate((3, (*start, 624), None))
     for _ in range(MAX_TURNS):

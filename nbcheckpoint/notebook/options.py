@@ -87,6 +87,7 @@ def _every(text: str) -> float | int:
     return _age(text)
 
 
+@lru_cache(maxsize=1)
 def parser() -> argparse.ArgumentParser:
     """The options of `%%checkpointed`, with their help."""
     p = _Parser(prog=MAGIC, add_help=False, description="Save what this cell leaves; restore it next time.")

@@ -5,6 +5,7 @@ mostly make sense together. Where they do not, they raise; that has to be the sa
 
     n int   l list of numbers   m list of lists   d dict   s set of ints   w set of words   t text   a array
     f data frame   c its column   o instance   g function made at run time   i iterator   r random generator
+    q collection of some other kind   v value of some other kind
     u drawn without a seed: it exists, its value is nobody's business
 
 Every choice goes through a `Pick`, so that hypothesis or a plain seed can make it.
@@ -18,14 +19,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from tests.properties.program_texts import (
+    BEGINNING,
+    CALLS,
+    CHANGES,
+    DRAWS,
+    FILES,
+    FUNCTIONS,
+    ITEMS,
+    MAKES,
+    SHOWS,
+    UNSEEDED,
+)
+
 T = TypeVar("T")
 Pick = Callable[[int], int]
 """A number below the given one."""
 
 IMPORTS = (
-    "import contextlib, dataclasses, functools, itertools, math, random\nimport numpy as np, pandas as pd\n"
-    "from IPython.display import display"
+    "import collections, contextlib, dataclasses, datetime, decimal, enum, fractions, functools, itertools, math, os\n"
+    "import random, sys, typing\nimport numpy as np, pandas as pd\nfrom IPython.display import display"
 )
+KINDS = "nlmdswtafcogirqv"
 NUMBER = re.compile(r"(?<![\w.])\d(?![\w.])")
 
 
@@ -93,7 +108,7 @@ class Writer:
     """Writes statements. Knows roughly which names there are."""
 
     pick: Pick
-    names: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in "nlmdswtafcogir"})
+    names: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS})
     functions: set[str] = field(default_factory=set)
     seeded: bool = True
     drawn: int = 0
@@ -121,8 +136,8 @@ class Writer:
 
     def fill(self, template: str) -> str:
         """`{l}` a list that exists, `{L}` one to be bound, `{#}` a digit; the former are looked for first."""
-        text = re.sub(r"\{([nlmdswtafcogir])\}", lambda found: self.old(found[1]), template)
-        text = re.sub(r"\{([NLMDSWTAFCOGIR])\}", lambda found: self.new(found[1].lower()), text)
+        text = re.sub(rf"\{{([{KINDS}])\}}", lambda found: self.old(found[1]), template)
+        text = re.sub(rf"\{{([{KINDS.upper()}])\}}", lambda found: self.new(found[1].lower()), text)
         return re.sub(r"\{#\}", lambda _: self.number(), text)
 
     # Statements
@@ -130,7 +145,7 @@ class Writer:
     def statement(self, depth: int = 0) -> str:
         """One statement, compound or not."""
         if depth < 2 and self.pick(10) < 3:
-            return self.one((self.for_, self.for_, self.while_, self.if_, self.try_, self.with_))(depth)
+            return self.one((self.for_, self.for_, self.while_, self.if_, self.try_, self.with_, self.match_))(depth)
         return self.simple(depth)
 
     def simple(self, depth: int = 0) -> str:
@@ -143,7 +158,7 @@ class Writer:
         if kind == 8:
             return self.fill(self.one(SHOWS))
         if kind == 9:
-            return self.draw()
+            return self.draw() if self.pick(3) else self.fill(self.one(FILES))
         if kind == 10 and not depth:
             return self.definition()
         return self.call()
@@ -177,6 +192,7 @@ class Writer:
             target, items = ITEMS[0]
         self.names["n"].add("n0")
         items = self.fill(items)
+        target = self.fill(target)
         text = f"for {target} in {items}:\n{self.block(depth, loop=True)}"
         if "w" in target:
             text += "\n    w9 = len(w9)"
@@ -209,265 +225,29 @@ class Writer:
     def try_(self, depth: int) -> str:
         bad = self.fill(self.one(("raise ValueError({#})", "{n} // ({n} % 2)", "{l}[{#}]", "{d}['a']", "pass")))
         text = f"try:\n{self.block(depth)}\n    {bad}\nexcept Exception as e0:\n    t9 = type(e0).__name__\n"
+        text += self.one(("", "", "    v1 = e0\n", "    v2 = KeyError({#})\n    v2.__cause__ = e0\n")).replace(
+            "{#}", self.number()
+        )
         text += self.block(depth)
         return text + self.one(("", "\nelse:\n    n7 = 1", "\nfinally:\n    n7 = 2"))
 
     def with_(self, depth: int) -> str:
-        return f"with contextlib.suppress(Exception):\n{self.block(depth)}"
+        entered = "contextlib.suppress(Exception)"
+        if "within" in self.functions and self.odds(2):
+            entered = self.fill("within({#}) as {N}")
+        return f"with {entered}:\n{self.block(depth)}"
+
+    def match_(self, depth: int) -> str:
+        case = self.one(
+            ("[x, *rest]", "{'a': x}", "int() as x", "[] | {}", "Box(n=x)" if "Box" in self.functions else "str(x)")
+        )
+        subject = self.fill(self.one(("{l}", "{d}", "{n}", "{o}", "{m}")))
+        other = f"    case _:\n        n6 = {self.number()}"
+        return f"match {subject}:\n    case {case}:\n{indented(self.block(depth))}\n{other}"
 
 
 def indented(text: str) -> str:
     return "\n".join("    " + line for line in text.splitlines())
-
-
-BEGINNING = (
-    *(
-        "{N} = {#}",
-        "{N} = {#}",
-        "{L} = [{#}, {#}]",
-        "{L} = {l}",
-        "{L} = []",
-        "{M} = [{l}, {l}]",
-        "{D} = {'a': {l}, 'b': {#}}",
-    ),
-    *(
-        "{S} = {1, {#}}",
-        "{A} = np.arange(4.)",
-        "{A} = {a}[::2]",
-        "{F} = pd.DataFrame({'x': [{#}, 2, 1]})",
-        "{O} = Box({l})",
-    ),
-    *("{G} = make({#})", "{W} = {'oak', 'ash', 'elm'}", "{T} = 'text'"),
-)
-
-MAKES = (
-    "{N} = {#}",
-    "{N} = {n} + {#}",
-    "{N} = {N} = {#}",
-    "{N}, {N} = {n}, {#}",
-    "{N} = len({l})",
-    "{L} = [{#}, {#}, {#}]",
-    "{L} = []",
-    "{L} = {l}",
-    "{L} = {l}[:]",
-    "{L} = [x + {#} for x in {l}]",
-    "{L} = [x for x in range({#}) if x % 2]",
-    "*{L}, {N} = [{#}, {#}, {#}]",
-    "{L} = {m}[0]",
-    "{L} = sorted({s})",
-    "{L} = {o}.data",
-    "{L} = list(map(lambda x: x * {#}, {l}))",
-    "{M} = [{l}, {l}, [{#}]]",
-    "{M} = [[{#}] * 2] * 2",
-    "{M} = {m}",
-    "{M} = [list(x) for x in {m}]",
-    "{D} = {'a': {#}, 'b': {l}}",
-    "{D} = {}",
-    "{D} = {d}",
-    "{D} = dict({d})",
-    "{D} = {str(x): x for x in {l}}",
-    "{S} = {{#}, {#}}",
-    "{S} = set({l})",
-    "{S} = {s}",
-    "{W} = {'oak', 'ash', 'elm', 'fir'}",
-    "{T} = 'word' * {#}",
-    "{T} = f'{{n}} and {{l}}'",
-    "{A} = np.arange({#} + 2.)",
-    "{A} = np.zeros((2, 3))",
-    "{A} = {a}",
-    "{A} = {a}[::2]",
-    "{A} = {a}[1:]",
-    "{A} = {a}.T",
-    "{A} = {a}.reshape(-1)",
-    "{A} = {a} + {#}",
-    "{A} = {a}.copy()",
-    "{A} = np.array([{l}, None], dtype=object)",
-    "{F} = pd.DataFrame({'x': [{#}, {#}, {#}], 'y': [1.5, 2.5, {#}]})",
-    "{F} = {f}",
-    "{F} = {f}.copy()",
-    "{F} = {f}[['x']]",
-    "{F} = {f}.sort_values('x')",
-    "{F} = {f}.assign(z={#})",
-    "{C} = {f}['x']",
-    "{C} = {c}",
-    "{O} = Box({l})",
-    "{O} = Box([{#}])",
-    "{O} = Sub({l})",
-    "{O} = Pair({n}, {l})",
-    "{O} = {o}",
-    "{G} = make({#})",
-    "{G} = lambda v: v + n0 + {#}",
-    "{G} = functools.partial(max, {#})",
-    "{G} = {g}",
-    "{G} = {o}.add",
-    "{G} = {l}.append",
-    "{G} = Box({l}).add",
-    "{I} = iter({l})",
-    "{I} = (x * {#} for x in {l})",
-    "{I} = iter(range({#}))",
-    "{I} = {i}",
-    "{R} = np.random.default_rng({#})",
-    "{R} = random.Random({#})",
-    "{R} = {r}",
-    "{L}, {L} = {l}, {l}",
-    "{N} = sum(x for x in range({#}))",
-    "{D} = {'one': {l}, 'two': {l}, 'a': {a}}",
-    "{D} = {'f': {f}, 'o': {o}}",
-)
-
-CHANGES = {
-    "n": ("{n} += {#}", "{n} -= {n}", "{n} = {n} * 2 % 1000", "del {n}", "{n} = -{n}"),
-    "l": (
-        *("{l}.append({#})", "{l} += [{n}]", "{l}.extend({l}[:2])", "del {l}[:1]", "{l}[:] = [{#}, {#}]"),
-        *("{l}.sort()", "{l}.reverse()", "{l}.insert(0, {n})", "{l}.clear()", "del {l}", "{l} = {l} + [{#}]"),
-        *("{l}.append({l}.pop())", "{l}[0], {l}[-1] = {l}[-1], {l}[0]", "{l}.append(len({l}))", "{l}[0] += {#}"),
-        *("[{l}.append(x) for x in range({#})]", "{l} *= {l} != []", "{l}[1:2] = []"),
-    ),
-    "m": (
-        *("{m}.append({l})", "{m}[0].append({#})", "{m}[-1] = {l}", "{m}.append({m}[0])", "{m}.append({m})"),
-        *("{m}[0] = {m}[-1]", "{m}[0] += [{#}]", "del {m}", "{m}[0], {m}[-1] = {m}[-1], {m}[0]"),
-    ),
-    "d": (
-        *("{d}['a'] = {#}", "{d}['k'] = {l}", "{d}['n'] = {d}.get('n', 0) + 1", "{d}.pop('a', None)"),
-        *("{d}.setdefault('z', []).append({#})", "{d}.update(q={n})", "{d} |= {'v': {l}}", "{d}['d'] = {d}"),
-        *("{d}['b'].append({#})", "{d}['o'] = {o}", "{d}['f'] = {f}", "{d}['a'] = {a}", "del {d}", "{d}['w'] = {w}"),
-        *("{d}['f']['x'] += 1", "{d}['a'][0] = {#}", "{d}['one'].append({#})"),
-    ),
-    "s": ("{s}.add({#})", "{s} |= {{#}}", "{s}.discard({#})", "{s} -= {{#}}", "{s}.update({l})", "{s}.clear()"),
-    "w": ("{w}.add('yew{#}')", "{w}.discard('oak')", "{N} = sum(len(x) for x in {w})", "{L} = sorted(map(len, {w}))"),
-    "t": ("{t} += 'x'", "{t} = {t}.upper()", "{T} = {t}", "{N} = len({t})"),
-    "a": (
-        *("{a} += {#}", "{a}[0] = {#}", "{a}[1:] *= 2", "{a}[...] = {a} - 1", "np.add({a}, 1, out={a})", "{a}.sort()"),
-        *("{a}[{a} > 3] = 0", "{a}[0] = {n}", "{a}.flat[-1] = {#}", "{a}.fill({#})", "del {a}", "{N} = int({a}.size)"),
-        *("{a}.shape = -1", "{L} = [int(x) for x in range({a}.size)]", "{a}[0].append({#})"),
-    ),
-    "f": (
-        *("{f}['x'] += {#}", "{f}['z'] = {f}['x'] * {#}", "{f}.loc[0, 'x'] = {#}", "{f}.iloc[0, 0] = {#}"),
-        *("{f}.drop(columns='y', inplace=True, errors='ignore')", "{f}.sort_values('x', inplace=True)"),
-        *("{f}.index = {f}.index + 1", "{f}.attrs['k'] = {#}", "{f}.loc[9] = {#}", "del {f}", "{N} = len({f})"),
-        *("{f}['l'] = [{l}] * len({f})", "{L} = {f}['x'].tolist()", "{f}.columns = list({f}.columns)"),
-        *("{f}['w'] = 'w'", "{f}.reset_index(drop=True, inplace=True)", "{f} = {f}.groupby('x').sum().reset_index()"),
-    ),
-    "c": ("{c} += {#}", "{c}.iloc[0] = {#}", "{c} = {c} * 2", "{N} = int({c}.sum())", "{c}.name = 'c{#}'"),
-    "o": (
-        *("{o}.add({#})", "{o}.data = {l}", "{o}.data.append({#})", "{o}.peer = {o}", "{o}.peer.add({#})", "del {o}"),
-        *("{o}.n = {o}.n + {#}", "{o}.fn = {g}", "{o}.box = {d}", "{N} = {o}.total()", "{o}.data, {L} = {l}, {o}.data"),
-        *("{o}.a = {a}", "{o}.a[0] = {#}", "type({o}).made = {#}", "{o}.__dict__.update(extra={#})", "{o}.scaled"),
-    ),
-    "g": ("{N} = {g}({#})", "{g}({#})", "{L} = [{g}(x) for x in (1, 2)]", "{D} = {'g': {g}}", "{M} = [{g}, {g}]"),
-    "i": ("{N} = next({i}, -1)", "{L} = list(itertools.islice({i}, 2))", "{L} = [*{i}]", "{N} = sum({i})"),
-    "r": ("{N} = int({r}.random() * 100)", "{r}.shuffle({l})", "{L} = [round({r}.random(), 3)]"),
-}
-
-SHOWS = (
-    *("print({n}, {l})", "print({d}.get('a'))", "{l}", "{n} + 1", "display({n})", "{m}", "print('text {#}')", "{a}"),
-    *("print({l}, end='')", "for x in ({n}, {#}): print(x)", "{t}", "{f}", "print(sorted({s}))", "{n};", "None"),
-    *("print({l} is {l}, {o}.data is {l})", "assert {n} != {#}", "{o}.data", "print(type({o}).__name__)", "{g}({#})"),
-    *("display({l}); print({n})", "raise KeyError({#})", "print(f'{{n}=}')", "{o}.data is {l}", "({n}, {l}, {d})"),
-)
-
-DRAWS = (
-    *("{N} = random.randrange(100)", "{L} = [random.randrange(9) for _ in range({#})]", "random.shuffle({l})"),
-    *("{A} = np.random.rand({#} + 1)", "np.random.shuffle({l})", "{a}[0] = np.random.rand()", "random.seed({#})"),
-    *("np.random.seed({#})", "{l}.append(random.randrange(9))", "if random.random() < 0.5: {N} = {#}"),
-)
-
-UNSEEDED = (
-    *("{u} = random.random()", "{u} = np.random.rand(3)", "{u} = [random.random()]\n{u}.append({u}[0])"),
-    *("{u} = random.random(); {u}b = {u} * 2", "{u} = 0\nfor _ in range(3): {u} += random.random()"),
-)
-
-FUNCTIONS: dict[str, tuple[str, ...]] = {
-    "plus": ("def plus(v=1):\n    return v + {n} + {#}", "def plus(v={#}):\n    return v * {#}"),
-    "push": ("def push(v, where=None):\n    {l}.append(v)\n    return {l}", "def push(v):\n    {d}[str(v)] = v"),
-    "bump": (
-        "def bump(v):\n    global n1\n    n1 = v + {#}\n    return n1",
-        "def bump(v):\n    global n1\n    n1 += v\n    return n1",
-    ),
-    "keep": ("def keep(v, seen=[]):\n    seen.append(v)\n    return list(seen)",),
-    "twice": ("def twice(v):\n    return plus(v) + {#}", "def twice(v):\n    return [push(v), {#}]"),
-    "make": (
-        "def make(k):\n    def inner(v):\n        nonlocal k\n        k += v\n        return k + {#}\n    return inner",
-        "def make(k):\n    held = {l}\n"
-        "    def inner(v):\n        held.append(v + k)\n        return len(held)\n    return inner",
-        "def make(k):\n    return lambda v: v * k + {#}",
-    ),
-    "fact": ("def fact(v):\n    return 1 if v < 2 else v * fact(v - 1) + {#}",),
-    "deco": (
-        "def deco(f):\n    @functools.wraps(f)\n"
-        "    def inner(*args):\n        return f(*args) if args else {#}\n    return inner",
-    ),
-    "Box": (
-        "class Box:\n    made = {#}\n    def __init__(self, data):\n        self.data = data\n        self.n = {#}\n"
-        "    def add(self, v):\n        self.data.append(v)\n        self.n += 1\n        return self.n\n"
-        "    def total(self):\n        return len(self.data) + self.n\n"
-        "    @property\n    def scaled(self):\n        return self.n * {#}",
-        "class Box:\n    made = 0\n    def __init__(self, data):\n        self.data = data\n        self.n = {#}\n"
-        "        type(self).made += 1\n"
-        "    def add(self, v):\n        self.data = [*self.data, v]\n        return self\n"
-        "    def total(self):\n        return self.made + {n}",
-    ),
-    "Sub": ("class Sub(Box):\n    def add(self, v):\n        self.n += {#}\n        return super().add(v)",),
-    "Pair": (
-        "@dataclasses.dataclass\nclass Pair:\n    n: int\n    data: list\n    def add(self, v):\n"
-        "        self.data += [v]\n        return self\n    def total(self):\n        return self.n + {#}",
-    ),
-    "cached": ("@functools.lru_cache(maxsize=None)\ndef cached(v):\n    return v * {#}",),
-}
-
-CALLS: dict[str, tuple[str, ...]] = {
-    "plus": ("{N} = plus({#})", "{G} = plus", "plus()", "plus.calls = {#}", "{L} = list(map(plus, {l}))"),
-    "push": ("push({#})", "{L} = push({#})", "_ = push({n})"),
-    "bump": ("bump({#})", "{N} = bump({n})", "for x in range(3): bump(x)"),
-    "keep": ("{L} = keep({#})", "keep({n})"),
-    "twice": ("{N} = twice({#})", "twice({n})"),
-    "make": (
-        "{G} = make({#})",
-        "{N} = make({#})({#})",
-        "{G} = make({n})",
-        "{N} = {g}({#})",
-        "{G}, {G} = make(1), make(2)",
-    ),
-    "fact": ("{N} = fact({#})", "{L} = [fact(x) for x in range(3)]"),
-    "deco": ("plus = deco(plus)", "{G} = deco({g})"),
-    "Box": ("{O} = Box({l})", "{O} = Box([{#}])", "Box.made += 1", "{M} = [Box({l}), Box({l})]", "{o}.__class__ = Box"),
-    "Sub": ("{O} = Sub({l})", "{O} = Sub([{#}])", "Sub.made = {#}"),
-    "Pair": ("{O} = Pair({#}, {l})", "{O} = dataclasses.replace({o}, n={#})"),
-    "cached": ("{N} = cached({#})", "{G} = cached"),
-}
-
-ITEMS = (
-    ("n0", "range({#})"),
-    ("n0", "range({#})"),
-    ("n0", "{l}"),
-    ("n0", "{l}[:6]"),
-    ("n0", "list({l})[:5]"),
-    ("x, n0", "enumerate({l}[:5])"),
-    ("x, n0", "zip({l}, range(5))"),
-    ("x, n0", "list({d}.items())"),
-    ("x", "{d}"),
-    ("x", "{m}[:4]"),
-    ("x", "{m}"),
-    ("n0", "sorted({s})"),
-    ("n0", "{s}"),
-    ("n0", "reversed({l}[:5])"),
-    ("n0", "(x * 2 for x in range({#}))"),
-    ("n0", "map(lambda v: v + {#}, {l}[:5])"),
-    ("x", "{a}.ravel()[:5]"),
-    ("x", "{a}"),
-    ("x, x2", "{f}.iterrows()"),
-    ("x", "{f}.itertuples()"),
-    ("x", "[{o}, {o}]"),
-    ("n0", "itertools.islice({i}, 4)"),
-    ("n0", "{i}"),
-    ("x", "({l}, {l})"),
-    ("n0", "random.sample(range(9), 4)"),
-    ("w9", "{w}"),
-    ("d0['at']", "range({#})"),
-    ("n0", "itertools.chain({l}[:3], {l}[:3])"),
-    ("n0", "np.arange({#})"),
-    ("n0", "iter({l}[:5])"),
-)
 
 
 # Programs
@@ -518,8 +298,14 @@ def _edited(writer: Writer, cells: list[tuple[str, ...]]) -> list[tuple[str, ...
     pick = writer.pick
     at = 1 + pick(len(cells) - 1)
     cell, others = cells[at], [*cells]
-    what = pick(7)
-    if what == 0:
+    what = pick(10)
+    if what == 7 and len(cells) > 2:
+        del others[at]
+    elif what == 8 and at + 1 < len(cells):
+        others[at : at + 2] = [(*cell, *cells[at + 1])]
+    elif what == 9 and len(cell) > 1:
+        others[at : at + 1] = [cell[: len(cell) // 2], cell[len(cell) // 2 :]]
+    elif what == 0:
         others[at] = (*cell, writer.statement())
     elif what == 1:
         others[at] = _with_other_constant(pick, cell)

@@ -1,0 +1,110 @@
+"""Types whose own pickle brings back something that looks the same and behaves differently.
+
+    for a view of a dict      cloudpickle writes a copy: keys added later would not show
+    for a dict's iterator     pickle writes a list: it would not notice that the dict has changed meanwhile
+    for an exception          pickle leaves out its cause and context
+    for an open file, a view of bytes    cloudpickle writes their content, as text and bytes
+
+Here they are written so that they come back as what they are, or they are refused, and then named. Tracebacks are not
+kept.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import itertools
+import operator
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+Reducer = Callable[[Any], Any]
+_METHODS = ("keys", "values", "items")
+
+
+def find(kind: type) -> Reducer | None:
+    """How to write an instance of this type, if not pickle's or cloudpickle's way."""
+    if kind in _exact:
+        return _exact[kind]
+    if issubclass(kind, BaseException):
+        return _reduce_exception
+    return _refuse_file if issubclass(kind, io.IOBase) and kind not in (io.StringIO, io.BytesIO) else None
+
+
+def _reduce_view(view: Any) -> Any:
+    of = next(part for part in gc.get_referents(view) if isinstance(part, dict))
+    return _view, (of, _view_names[type(view)])
+
+
+def _view(of: dict[Any, Any], name: str) -> Any:
+    return getattr(of, name)()
+
+
+def _reduce_iterator(iterator: Any) -> Any:
+    name = _iterator_names[type(iterator)]
+    there = [part for part in gc.get_referents(iterator) if isinstance(part, dict)]
+    left = operator.length_hint(iterator)
+    if not there:
+        return _iterator, ({}, name, 0)  # it has come to its end, and let go of the dict
+    if not left:
+        iterator.__reduce__()  # raises if it is not at its end, but the dict has changed
+    return _iterator, (there[0], name, len(there[0]) - left)
+
+
+def _iterator(of: dict[Any, Any], name: str, passed: int) -> Any:
+    made = iter(getattr(of, name)())
+    next(itertools.islice(made, passed, passed), None)
+    return made
+
+
+def _reduce_exception(error: BaseException) -> Any:
+    if error.__cause__ is None and error.__context__ is None:
+        return NotImplemented
+    made = error.__reduce_ex__(5)
+    if not isinstance(made, tuple) or len(made) > 3:
+        return NotImplemented
+    behind = (error.__cause__, error.__context__, error.__suppress_context__)
+    return made[0], made[1], (made[2] if len(made) > 2 else None, behind), None, None, _fill_exception
+
+
+def _fill_exception(error: BaseException, state: tuple[Any, tuple[Any, Any, bool]]) -> None:
+    own, (cause, context, suppress) = state
+    if own is not None:
+        error.__setstate__(own)
+    error.__cause__, error.__context__, error.__suppress_context__ = cause, context, suppress
+
+
+def _reduce_memory(view: memoryview) -> Any:
+    of = view.obj
+    if isinstance(of, (bytes, bytearray)) and view.format == "B" and view.nbytes == len(of) and view.contiguous:
+        made = memoryview(of)
+        if made.strides == view.strides and made.readonly == view.readonly:
+            return memoryview, (of,)
+    raise pickle.PicklingError("a view of some memory")
+
+
+def _refuse(what: str) -> Reducer:
+    def refuse(_: Any) -> Any:
+        raise pickle.PicklingError(what)
+
+    return refuse
+
+
+_refuse_file = _refuse("an open file")
+
+
+_dict: dict[Any, Any] = {}
+_odict: OrderedDict[Any, Any] = OrderedDict()
+_set: set[Any] = set()
+_view_names: dict[type, str] = {type(getattr(of, name)()): name for of in (_dict, _odict) for name in _METHODS}
+_iterator_names: dict[type, str] = {type(iter(getattr(_dict, name)())): name for name in _METHODS}
+_backwards = (reversed(_dict), reversed(_dict.values()), reversed(_dict.items()), iter(_odict), reversed(_odict))
+_exact: dict[type, Reducer] = {
+    **dict.fromkeys(_view_names, _reduce_view),
+    **dict.fromkeys(map(type, _backwards), _refuse("an iterator over a dict")),
+    **dict.fromkeys(_iterator_names, _reduce_iterator),
+    type(iter(_set)): _refuse("an iterator over a set: its order is another one next time"),
+    memoryview: _reduce_memory,
+}

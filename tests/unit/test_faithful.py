@@ -1,0 +1,94 @@
+"""What pickle or cloudpickle would bring back as something else comes back as what it was, or is refused."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbcheckpoint.model import Checkpoint
+from nbcheckpoint.store import open_store
+
+DRAFT = Checkpoint(id="", created="", run="", step="", code="0" * 64)
+
+
+def restored(**values: Any) -> dict[str, Any]:
+    with open_store("memory://") as store:
+        saved = store.save(DRAFT, values).checkpoint
+        assert not saved.not_saved, saved.not_saved
+        return store.load(saved.id).values
+
+
+@pytest.mark.parametrize("made", [dict, OrderedDict])
+@pytest.mark.parametrize("name", ["keys", "values", "items"])
+def test_a_view_of_a_dict_shows_what_is_added_later(made: type, name: str) -> None:
+    d = made(a=1)
+    found = restored(d=d, view=getattr(d, name)())
+    found["d"]["b"] = 2
+    assert len(found["view"]) == 2
+    assert type(found["view"]) is type(getattr(d, name)())
+
+
+@pytest.mark.parametrize("name", ["keys", "values", "items"])
+@pytest.mark.parametrize("passed", [0, 1, 3])
+def test_an_iterator_over_a_dict_stands_where_it_stood_and_notices_changes(name: str, passed: int) -> None:
+    d = {"a": 1, "b": 2, "c": 3}
+    iterator = iter(getattr(d, name)())
+    for _ in range(passed):
+        next(iterator)
+    rest = list(getattr(d, name)())[passed:]
+    assert list(restored(d=d, i=iterator)["i"]) == rest
+    if rest:
+        found = restored(d=d, i=iterator)
+        found["d"]["z"] = 9
+        with pytest.raises(RuntimeError, match="changed size"):
+            next(found["i"])
+
+
+def test_an_iterator_that_has_come_to_its_end_stays_there() -> None:
+    iterator = iter({"a": 1})
+    assert list(iterator) == ["a"]
+    assert list(restored(i=iterator)["i"]) == []
+
+
+def test_an_exception_keeps_its_cause_and_context() -> None:
+    try:
+        try:
+            raise KeyError("inner")
+        except KeyError as inner:
+            raise ValueError("outer") from inner
+    except ValueError as error:
+        error.add_note("a note") if hasattr(error, "add_note") else None
+        kept = error
+    found = restored(e=kept)["e"]
+    assert (type(found), found.args, found.__suppress_context__) == (ValueError, ("outer",), True)
+    assert isinstance(found.__cause__, KeyError)
+    assert found.__cause__ is found.__context__
+    assert getattr(found, "__notes__", None) == getattr(kept, "__notes__", None)
+
+
+def test_a_view_of_bytes_stays_one() -> None:
+    data = bytearray(b"abc")
+    found = restored(data=data, view=memoryview(data))
+    found["view"][0] = 65
+    assert found["data"] == b"Abc"
+
+
+def test_what_cannot_come_back_as_it_was_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("text")
+    changed = {"a": 1, "b": 2}
+    stale = iter(changed)
+    next(stale)
+    changed["c"] = 3
+    with open(tmp_path / "f") as file, open_store("memory://") as store:
+        odd = {
+            "file": (file, "an open file"),
+            "set": (iter({1}), "an iterator over a set: its order is another one next time"),
+            "reverse": (reversed({"a": 1}), "an iterator over a dict"),
+            "memory": (memoryview(b"abc")[1:], "a view of some memory"),
+            "stale": (stale, "RuntimeError: dictionary changed size during iteration"),
+        }
+        lost = store.save(DRAFT, {name: value for name, (value, _) in odd.items()}).checkpoint.not_saved
+    assert {item.name: item.why for item in lost} == {name: why for name, (_, why) in odd.items()}
