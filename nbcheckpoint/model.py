@@ -264,6 +264,8 @@ class Checkpoint(Record, frozen=True, kw_only=True):
     """The working directory, if files by relative names were involved."""
     random: tuple[Input, ...] = ()
     """Random generators it drew from, with their state before."""
+    settings: tuple[Input, ...] = ()
+    """Options of libraries it may depend on. One that is not listed was at its default, or does not matter."""
     files: tuple[FileSeen, ...] = ()
     values: tuple[Value, ...] = ()
     mutated: tuple[str, ...] = ()

@@ -121,9 +121,10 @@ def is_array(obj: Any) -> bool:
 
 
 def _root_of(array: Any) -> Any:
-    while is_array(array.base):
-        array = array.base
-    return array
+    base = array.base
+    while base is not None and not is_array(base) and is_array(getattr(base, "base", None)):
+        base = base.base  # NumPy's own windows and broadcasts hold what they are views of by such a thing
+    return _root_of(base) if is_array(base) else array
 
 
 def _foreign(array: Any) -> Any:

@@ -24,7 +24,7 @@ from blake3 import blake3
 from msgspec.structs import replace
 
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
-from nbcheckpoint.fingerprint import explain, rng
+from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, is_user_code, is_user_module, names_in
 from nbcheckpoint.fingerprint.files import unchanged
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, likely_seconds, reach, reads_of
@@ -263,7 +263,7 @@ def _nearest(earlier: Sequence[Checkpoint], inputs: Sequence[Input]) -> Reason:
 
 def obstacle(candidate: Checkpoint, expired_before: str) -> Reason | None:
     """What, besides code and inputs, keeps this checkpoint from being used."""
-    lost = [item.name for item in candidate.not_saved if ":" not in item.name or candidate.progress is not None]
+    lost = [item.name for item in candidate.not_saved if is_missed(item.name) or candidate.progress is not None]
     if lost:
         names = ", ".join(lost)
         return explain.simple("unsaveable", f"{names} could not be saved", names=names)
@@ -276,12 +276,31 @@ def obstacle(candidate: Checkpoint, expired_before: str) -> Reason | None:
     for drawn in candidate.random:
         if not _same_random(drawn, now.get(drawn.name)):
             return explain.changed_random(drawn.name)
+    changed = changed_setting(candidate)
+    if changed:
+        return explain.changed_setting(changed)
     if candidate.folder and candidate.folder != os.getcwd():
         return explain.simple("file", "the working directory is another one", path=candidate.folder)
     for file in candidate.files:
         if not unchanged(file):
             return explain.changed_file(file, exists=os.path.exists(file.path))
     return None
+
+
+def is_missed(name: str) -> bool:
+    """Is a value that could not be saved one that a step cannot do without?"""
+    return ":" not in name or name.startswith(settings.PREFIX)
+
+
+def changed_setting(candidate: Checkpoint) -> str:
+    """The name of options that are not what they were, or nothing."""
+    now = settings.states()
+    then = {item.name: item.digest for item in candidate.settings}
+    always = (name for name in now if settings.counts(name) and name not in settings.DISPLAY)
+    for name in sorted({*then, *always}):
+        if settings.digest(now.get(name)) != then.get(name, "default"):
+            return name
+    return ""
 
 
 def _same_random(then: Input, now: Any) -> bool:

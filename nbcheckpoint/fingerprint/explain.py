@@ -63,6 +63,12 @@ def changed_random(name: str) -> Reason:
     return Reason(code="random", text=f"the state of {which}'s random numbers differs", details={"generator": which})
 
 
+def changed_setting(name: str) -> Reason:
+    """Options of a library that are not what they were."""
+    which = name.partition(":")[2].removesuffix(" display")
+    return Reason(code="setting", text=f"options of {which} are not what they were", details={"library": which})
+
+
 def simple(code: str, text: str, **details: Any) -> Reason:
     """The reasons that need no comparison."""
     return Reason(code=code, text=text, details=details)

@@ -31,6 +31,8 @@ class Cell:
     step: Step | None = None
     statements: tuple[ast.stmt, ...] = ()
     loops: tuple[tuple[weave.Loop, ...], ...] = ()
+    ends_with_step: bool = False
+    """Or with a definition: then no value is shown."""
     running: Running | None = None
     entered: int = -1
     """The statement that was entered last, if it was to be run."""

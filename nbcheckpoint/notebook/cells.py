@@ -47,7 +47,7 @@ from nbcheckpoint.engine.identity import (
 )
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, StoreError, UsageError
-from nbcheckpoint.fingerprint import explain, files, rng
+from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, names_in
 from nbcheckpoint.model import Checkpoint, Reason, Step, StepStatus
 from nbcheckpoint.notebook import guess, leaves, line, namespace, options, weave
@@ -278,6 +278,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         after = self.pace.min_seconds if chosen.automatic else 0.0
         cell.step = self.session.begin_step(chosen.name or title(rest), cell.id, after=after)
         cell.chosen, cell.statements, cell.loops = chosen, woven.steps, woven.loops
+        cell.ends_with_step = bool(woven.steps) and rest.body[-1] is woven.steps[-1]
         return woven.tree
 
     def _check_name(self, cell: Cell, name: str) -> None:
@@ -328,6 +329,9 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         if found.progress is not None:  # it is the same work, under the inputs it began with
             original = found.progress
             identity = identity._replace(inputs=original.inputs, digest=original.inputs_digest)
+        shows = self._shows(cell, number)
+        if shows and found.checkpoint is not None and not found.checkpoint.meta.get("shows"):
+            found = Match(None, explain.simple("unsaveable", "its value was not shown then, and not kept"))
         loaded: dict[str, Any] = {}
         outputs: list[dict[str, Any]] = []
         if found.checkpoint is not None or found.progress is not None:
@@ -335,18 +339,29 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             if reason is not None:
                 found = Match(None, reason)
         if found.checkpoint is not None:
+            if not shows:
+                loaded.pop(RESULT, None)
             self._bind(found.checkpoint, loaded)
-            replay(self.shell, outputs)
+            replay(self.shell, [output for output in outputs if shows or output["output_type"] != "execute_result"])
             seconds = time.perf_counter() - started
             cell.done.append(line.Done("restored", seconds, explain.restored(found.checkpoint), found.checkpoint))
             return False
         self._watch(cell, number, own, identity, found.reason, problem)
+        if cell.running is not None:
+            cell.running.shows = shows
         if cell.loops[number] and not problem and cell.running is not None:
             nodes = cell.loops[number]
             made = Loops(nodes, node, self.shell.user_ns, self.pace, cell.chosen.every)
             made.resume, made.loaded, made.outputs = found.progress, loaded, outputs
             cell.running.loops = made
         return True
+
+    def _shows(self, cell: Cell, number: int) -> bool:
+        """Is the value of this statement shown where it stands now?"""
+        is_last = number == len(cell.statements) - 1 and cell.ends_with_step
+        wanted = {"all": True, "none": False}.get(self.shell.ast_node_interactivity, is_last)
+        quiet = is_last and self.shell.displayhook.quiet()  # by a semicolon
+        return isinstance(cell.statements[number], ast.Expr) and wanted and not quiet
 
     def _deadline(self, key: str) -> tuple[float, bool, bool]:
         """Until when to look at the inputs; is there a checkpoint for this code; is it likely to be slow?"""
@@ -476,6 +491,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             before=namespace.snapshot(self.shell.user_ns),
             modules_before=leaves.modules_in(identity),
             rng_before=rng.states(),
+            settings_before=settings.states(),
             surroundings=leaves.surroundings(),
             watch=watch,
             recorder=Recorder(self.shell),

@@ -11,6 +11,7 @@ import asyncio
 import builtins
 import functools
 import os
+import re
 import sys
 import threading
 import time
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again
-from nbcheckpoint.fingerprint import files
+from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names, is_user_code, names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Reason, Step
@@ -59,9 +60,12 @@ class Running:
     before: dict[str, Any]
     modules_before: dict[str, dict[str, Any]]
     rng_before: dict[str, Any]
+    settings_before: dict[str, Any]
     surroundings: tuple[Any, ...]
     watch: files.FileWatch
     recorder: Recorder
+    shows: bool = False
+    """Is it an expression whose value is shown where it stands?"""
     loops: Loops | None = None
     interrupted: bool = False
     """Did somebody press stop, whatever the code made of it?"""
@@ -135,8 +139,9 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         return Draft(None, {}, f"{who} shares objects with {', '.join(sorted(wanted))}")
     values = {name: user_ns[name] for name in sorted(together - set(chosen.skip))}
     drawn, moved = drawn_since(running.rng_before, running.identity.mentions)
-    shown = {RESULT: running.result} if place.last and running.result is not None else {}
+    shown = {RESULT: running.result} if running.shows and running.result is not None else {}
     seen = running.watch.seen(unfinished=loop is not None)
+    shown |= settings.moved(running.settings_before, settings.states())
     step = place.step
     checkpoint = Checkpoint(
         id="",
@@ -151,12 +156,18 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         inputs=identity.inputs,
         conditions=_conditions(running, user_ns, bound),
         random=drawn,
+        settings=tuple(_settings(running, [*values.values(), *shown.values()], wrote=any(f.written for f in seen))),
         files=seen,
         folder=os.getcwd() if seen else "",
         mutated=tuple(sorted(mutated)),
         deleted=tuple(sorted(namespace.deleted(running.before, user_ns))),
         environment={"python": sys.version.partition(" ")[0]},
-        meta={"workflow": place.workflow, "cell": f"{step.cell or step.name}#{running.number}", **_marks()},
+        meta={
+            "workflow": place.workflow,
+            "cell": f"{step.cell or step.name}#{running.number}",
+            **({"shows": True} if running.shows else {}),
+            **_marks(),
+        },
     )
     return Draft(checkpoint, {**values, **moved, **shown})
 
@@ -194,6 +205,40 @@ def _conditions(running: Running, user_ns: dict[str, Any], bound: set[str]) -> t
 def _marks() -> dict[str, Any]:
     """What the cell has said about itself with `nbc.mark`."""
     return {"marks": dict(context.marks)} if context.marks else {}
+
+
+_SETS_OPTIONS = re.compile(r"set_option|set_printoptions|options|rcParams|rc|style|use|set_theme|set_style|set_context")
+_DRAWS = frozenset({"matplotlib", "seaborn", "mpl_toolkits"})
+
+
+def _settings(running: Running, values: Sequence[Any], *, wrote: bool) -> Iterator[Input]:
+    """Options the result may depend on, as they were before."""
+    before = running.settings_before
+    mentions = running.identity.mentions
+    rich = running.recorder.is_rich or any(map(_SETS_OPTIONS.fullmatch, mentions.reads | mentions.attributes))
+    text = rich or any(map(_has_text, values))
+    roots = {_root_package(value) for value in (*running.identity.values.values(), *values)}
+    for name in sorted({*before, *settings.DISPLAY}):
+        matters = settings.counts(name)
+        if name in settings.DISPLAY:
+            matters = rich or wrote or bool(roots & _DRAWS) if name == "set:matplotlib" else text
+        if matters:
+            state = before.get(name)
+            yield Input(name=name, digest=settings.digest(state), preview=", ".join(sorted(state or ()))[:80])
+
+
+def _has_text(value: Any, depth: int = 2) -> bool:
+    if isinstance(value, str):
+        return True
+    if depth and isinstance(value, (list, tuple, set, dict)) and len(value) <= 10_000:
+        inside = value.values() if isinstance(value, dict) else value
+        return any(_has_text(item, depth - 1) for item in inside)
+    return False
+
+
+def _root_package(value: Any) -> str:
+    module = value.__name__ if isinstance(value, types.ModuleType) else type(value).__module__
+    return str(module).partition(".")[0]
 
 
 def modules_in(identity: Identity) -> dict[str, dict[str, Any]]:
@@ -234,7 +279,8 @@ def _figures() -> tuple[int, ...]:
 def leaves_nothing(draft: Draft, outputs: Sequence[Any]) -> bool:
     """Nothing at all that could be seen? Then what it does is done elsewhere: it sets an option of some library."""
     left = draft.checkpoint
-    return left is not None and not (draft.values or outputs or left.deleted or left.random or left.files)
+    values = [name for name in draft.values if not name.startswith(settings.PREFIX)]
+    return left is not None and not (values or outputs or left.deleted or left.random or left.files)
 
 
 def _threads() -> Iterator[int | None]:

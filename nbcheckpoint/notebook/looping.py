@@ -11,10 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from nbcheckpoint.engine.identity import is_missed
 from nbcheckpoint.engine.loop import ExplicitLoop
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.errors import Error
-from nbcheckpoint.fingerprint import explain, rng
+from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import leaves, line, loops, namespace
 from nbcheckpoint.notebook.cell import Cell, hint, quick_size
@@ -170,7 +171,7 @@ class LoopHooks:
         store = self.session.store
         result = store.save(unfinished, {**draft.values, **loop.extra()}, outputs=outputs, wait=False)
         saved = result.checkpoint
-        lost = [item for item in saved.not_saved if ":" not in item.name or item.name == loops.ITERATOR]
+        lost = [item for item in saved.not_saved if is_missed(item.name) or item.name == loops.ITERATOR]
         if lost:
             store.flush()
             store.delete_checkpoint(saved.id)
@@ -189,6 +190,8 @@ class LoopHooks:
         for name, value in values.items():
             if name.startswith(rng.PREFIX):
                 rng.restore(name, value)
+            elif name.startswith(settings.PREFIX):
+                settings.restore(name, value)
             elif ":" not in name:
                 old = user_ns.get(name)
                 user_ns[name] = value

@@ -50,6 +50,11 @@ class Recorder:
         """Did the cell show something that lives in the kernel and cannot be replayed?"""
         return any(WIDGET in output.get("data", {}) for output in self._outputs)
 
+    @property
+    def is_rich(self) -> bool:
+        """Did it show more than plain text?"""
+        return any(output["output_type"] != "stream" for output in self._outputs)
+
     def _tap(self, owner: Any, name: str, note: Any) -> None:
         original = getattr(owner, name)
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint.engine.identity import code_key
+from nbcheckpoint.engine.identity import changed_setting, code_key, is_missed
 from nbcheckpoint.fingerprint import explain, rng
 from nbcheckpoint.fingerprint.files import unchanged
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
@@ -178,6 +178,8 @@ class Planner:
             elif not found:
                 return Verdict("run", _say_changed(item), checkpoint, stale=True)
         doubts += [doubt for item in checkpoint.definitions if (doubt := self._defined(item))]
+        changed = changed_setting(checkpoint)
+        doubts += [f"if the {explain.changed_setting(changed).text.replace('are not', 'are')}"] if changed else []
         if doubts and checkpoint.progress is not None:
             return Verdict("run", "its loop may go on where it was", checkpoint)
         if doubts:
@@ -275,7 +277,7 @@ def _given(statement: Statement) -> Sequence[str]:
 
 def _obstacle(checkpoint: Checkpoint, expire: float) -> str:
     """What keeps a checkpoint from being used, whatever the inputs are. It reads files, and nothing else."""
-    lost = [item.name for item in checkpoint.not_saved if ":" not in item.name]
+    lost = [item.name for item in checkpoint.not_saved if is_missed(item.name)]
     if lost:
         return f"{', '.join(lost)} could not be saved"
     expired = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - expire)) if expire else ""

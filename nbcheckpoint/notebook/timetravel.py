@@ -23,7 +23,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from nbcheckpoint.errors import Error, NotFound, Untrusted, UsageError
-from nbcheckpoint.fingerprint import rng
+from nbcheckpoint.fingerprint import rng, settings
 from nbcheckpoint.fingerprint.code import names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Run, Step
@@ -238,6 +238,8 @@ class Traveller:
             if name.startswith(rng.PREFIX):
                 rng.restore(name, value)
                 outcome.random.append(name.removeprefix(rng.PREFIX))
+            elif name.startswith(settings.PREFIX):
+                settings.restore(name, value)
             else:
                 self._shell.user_ns[name] = value
 

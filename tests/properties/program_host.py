@@ -203,7 +203,10 @@ class Describer:
         if isinstance(value, io.IOBase):
             return f"file {getattr(value, 'name', '')} {value.closed}"
         if hasattr(value, "__next__"):
-            return f"{type(value).__name__} {self.describe(value.__reduce__()[1:])}"
+            try:
+                return f"{type(value).__name__} {self.describe(value.__reduce__()[1:])}"
+            except (RuntimeError, TypeError) as error:
+                return f"{type(value).__name__} {error}"
         if isinstance(value, (datetime.date, datetime.timedelta, numbers.Number)) or "pandas" in type(value).__module__:
             return f"{type(value).__qualname__} {value!r}"
         return type(value).__qualname__
@@ -331,6 +334,8 @@ def _load(shell: Any, mode: str) -> Any:
     from nbcheckpoint.notebook import auto, magics, options
 
     checkpointer = magics.load(shell)
+    # A loop that failed goes on when it is run again in its own kernel, which is not what happens without us.
+    checkpointer._remember_cut = lambda *_: None  # type: ignore[method-assign]
     if mode == "auto":
         auto.switch(checkpointer, ["on", "--min-seconds", "0s"])
         checkpointer.pace.overhead = 1e9

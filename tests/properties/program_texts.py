@@ -388,6 +388,14 @@ FILES = (
     ),
 )
 
+# Not those of display: what was printed is shown again as it was printed, whatever they are by then.
+OPTIONS = (
+    *("_ = np.seterr(all='raise')", "pd.set_option('mode.sim_interactive', True)", "_ = np.seterr(divide='ignore')"),
+    *("decimal.getcontext().prec = {#} + 3", "{V} = decimal.Decimal(1) / 7", "{T} = str(np.geterr())"),
+    *("{N} = pd.get_option('mode.sim_interactive')", "{A} = np.float64({#}) / np.zeros(2)"),
+    *("sys.setrecursionlimit(2000 + {#}); {N} = {#}", "decimal.getcontext().rounding = decimal.ROUND_UP; {N} = {#}"),
+)
+
 FUNCTIONS: dict[str, tuple[str, ...]] = {
     "within": (
         """@contextlib.contextmanager

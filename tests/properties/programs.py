@@ -28,6 +28,7 @@ from tests.properties.program_texts import (
     FUNCTIONS,
     ITEMS,
     MAKES,
+    OPTIONS,
     SHOWS,
     UNSEEDED,
 )
@@ -158,7 +159,7 @@ class Writer:
         if kind == 8:
             return self.fill(self.one(SHOWS))
         if kind == 9:
-            return self.draw() if self.pick(3) else self.fill(self.one(FILES))
+            return self.one((self.draw, self.draw, self.file, self.option))()
         if kind == 10 and not depth:
             return self.definition()
         return self.call()
@@ -168,6 +169,12 @@ class Writer:
             return self.fill(self.one(DRAWS))
         self.drawn += 1
         return self.one(UNSEEDED).replace("{u}", f"u{self.drawn}")
+
+    def file(self) -> str:
+        return self.fill(self.one(FILES))
+
+    def option(self) -> str:
+        return self.fill(self.one(OPTIONS))
 
     def definition(self) -> str:
         name = self.one(tuple(FUNCTIONS))

@@ -73,9 +73,11 @@ def test_reshaping_gives_a_copy_where_it_gave_a_copy() -> None:
 @pytest.mark.parametrize("rows", [SMALL, LARGE])
 def test_views_go_on_sharing(rows: int) -> None:
     a = np.arange(rows * 4.0).reshape(rows, 4)
-    found = restored(a=a, s=a[::2], t=a.T, back=a[::-1], flat=a.reshape(-1))
+    windows = np.lib.stride_tricks.sliding_window_view(a[:, 0], 2)
+    found = restored(a=a, s=a[::2], t=a.T, back=a[::-1], flat=a.reshape(-1), windows=windows)
     found["t"][0, 0] = 77
     assert {found["a"][0, 0], found["s"][0, 0], found["back"][-1, 0], found["flat"][0]} == {77}
+    assert found["windows"][0, 0] == 77
     fortran = np.asfortranarray(a)
     found = restored(f=fortran, row=fortran[1])
     found["row"][0] = 55
