@@ -214,6 +214,8 @@ class FileSeen(Record, frozen=True, kw_only=True):
     written: bool = False
     settled: bool = False
     """It had not been touched for a while when it was looked at: same size and time mean the same file."""
+    appended: bool = False
+    """The step has only added to its end, as one does to a log: what others add behind that does not matter."""
 
 
 class NotSaved(Record, frozen=True, kw_only=True):
@@ -238,6 +240,8 @@ class Progress(Record, frozen=True, kw_only=True):
     """How to go on: skip the items that are done, use the iterator saved with the values, ask the condition."""
     loop: int = 0
     """Which loop of the statement."""
+    at_hand: tuple[str, ...] = ()
+    """Names that are bound to the last item, or to a part of it: to that very object, not to one that is equal."""
 
 
 class Checkpoint(Record, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, is_user_code, is_user_module, names_in
-from nbcheckpoint.fingerprint.files import unchanged
+from nbcheckpoint.fingerprint.files import grown_by, unchanged
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, likely_seconds, reach, reads_of
 from nbcheckpoint.model import Checkpoint, Input, Reason
 from nbcheckpoint.store import Store, definition_digest
@@ -36,7 +36,24 @@ _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "expandvar
 _FOLDER = frozenset({"getcwd", "cwd", "abspath", "resolve", "realpath", "chdir"})
 LOOKS_FOR_FILES = frozenset(
     {"exists", "is_file", "is_dir", "isfile", "isdir", "stat", "getsize", "getmtime", "glob", "iglob", "rglob"}
+    | {"lexists", "lstat", "getctime", "getatime", "access", "islink", "is_symlink", "samefile"}
 )
+_LOCAL_TIME = frozenset(
+    {
+        "localtime",
+        "mktime",
+        "ctime",
+        "asctime",
+        "strftime",
+        "fromtimestamp",
+        "timestamp",
+        "astimezone",
+        "tzname",
+        "timezone",
+    }
+)
+_environment = dict(os.environ)
+"""As it was when we came."""
 _WORD = re.compile(r"[^\W\d]\w*")
 _LONGEST_STRING = 10_000
 
@@ -84,12 +101,14 @@ def identify(
     granted: Callable[[str], bool],
     private: Callable[[str], str],
     aliases: Callable[[set[str]], set[str]],
+    patched: Sequence[tuple[str, Any]] = (),
     provisional: bool = False,
     deadline: float | None = None,
 ) -> Identity:
     """Code and inputs of a step about to run in `namespace`.
 
     `key` is its `code_key`. `granted` names are nobody's input. `private` gives the identity of something secret.
+    `patched` is what the user has put into libraries, with labels: anything may depend on that.
     `aliases` names the other variables that share objects with some: a step that changes an object changes them too.
     For `provisional` and `deadline` see `Digester`.
     """
@@ -99,7 +118,7 @@ def identify(
     values = reach(reads_of(code, namespace, direct))
     mentions = together([names, *(names_in(found) for v in values.values() for found, _, _ in code_of(v))])
     more = {name for name in _words(mentions.strings, namespace) - values.keys() if not granted(name)}
-    values = reach([*values.items(), *reads_of(code, namespace, more)])
+    values = reach([*values.items(), *reads_of(code, namespace, more), *patched, *_own_builtins(mentions, namespace)])
     if deadline is not None and time.thread_time() + sum(map(likely_seconds, values.values())) > deadline:
         return Identity(key, (), {}, values, {}, mentions, (), secrets.token_hex(32), unaffordable=True)
     values |= {name: namespace[name] for name in aliases({label for label in values if label in namespace})}
@@ -192,15 +211,28 @@ def surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str
 
     The values of environment variables are nobody's business: only their private digest is kept.
     """
+    named: set[str] = set()
     if _ENVIRONMENT & (mentions.attributes | mentions.reads):
         strings = mentions.strings | {value for value in values.values() if type(value) is str}
-        for name in sorted(strings):
-            if name.isidentifier() and (name in os.environ or name.isupper()):
-                value = os.environ.get(name)
-                found = private(f"{name}={value}") if value is not None else "-"
-                yield Input(name=name, digest=found, type="environment")
+        named = {name for name in strings if name.isidentifier() and (name in os.environ or name.isupper())}
+        # A name may be put together while it runs. What the notebook itself has set is the most likely to matter.
+        named |= {name for name, value in os.environ.items() if _environment.get(name) != value}
+    if _LOCAL_TIME & (mentions.attributes | mentions.reads):
+        named.add("TZ")
+    for name in sorted(named):
+        value = os.environ.get(name)
+        found = private(f"{name}={value}") if value is not None else "-"
+        yield Input(name=name, digest=found, type="environment")
     if _FOLDER & (mentions.attributes | mentions.reads):
         yield Input(name="the working directory", digest=blake3(os.getcwd().encode()).hexdigest(), type="folder")
+
+
+def _own_builtins(mentions: Names, namespace: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Builtins that are the user's."""
+    for name in sorted(mentions.reads & vars(builtins).keys() - namespace.keys()):
+        found = vars(builtins)[name]
+        if isinstance(found, (types.FunctionType, type)) and is_user_code(found):
+            yield f"builtins.{name}", found
 
 
 def never_saved(identity: Identity, namespace: dict[str, Any], own: Names, history: Collection[str]) -> str:
@@ -251,7 +283,8 @@ def match(store: Store, identity: Identity, *, expired_before: str = "") -> Matc
             progress = progress or candidate
         reason = reason or why
     if progress is not None:
-        return Match(None, explain.simple("interrupted", ""), progress)
+        logs = [(file.path, grown_by(file)) for file in progress.files if file.appended]
+        return Match(None, explain.going_on([(path, size) for path, size in logs if size > 0]), progress)
     return Match(None, reason or _nearest(store.find(identity.code, limit=1), identity.inputs))
 
 

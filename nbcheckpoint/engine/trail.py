@@ -28,8 +28,11 @@ class Trail:
         self._plain = 0
         self._began = time.perf_counter()
         self.problem = ""
+        self.last: Any = None
+        """The item noted last."""
 
     def note(self, item: Any) -> None:
+        self.last = item
         if self.problem:
             return
         if type(item) in PLAIN:

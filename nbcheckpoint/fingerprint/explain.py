@@ -1,7 +1,7 @@
 """Why a step is restored or computed: pure, from what was recorded and what is there now.
 
 Codes: `restored`; and computed because of `first`, `code`, `input`, `unidentified`, `file`, `random`, `shared`,
-`damaged`, `expired`, `forced`, `unsaveable`, `interrupted`, `fault`.
+`setting`, `damaged`, `expired`, `forced`, `unsaveable`, `interrupted`, `fault`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nbcheckpoint.model import Checkpoint, FileSeen, Input, Reason
+from nbcheckpoint.units import say_size
 
 MAX_NAMED = 3
 
@@ -67,6 +68,12 @@ def changed_setting(name: str) -> Reason:
     """Options of a library that are not what they were."""
     which = name.partition(":")[2].removesuffix(" display")
     return Reason(code="setting", text=f"options of {which} are not what they were", details={"library": which})
+
+
+def going_on(logs: Sequence[tuple[str, int]]) -> Reason:
+    """A loop was cut short. What was added to its logs (path, bytes) since the last save stays, and is worth a word."""
+    said = [f"{path.rpartition('/')[2]} keeps {say_size(size)} added after the last save" for path, size in logs]
+    return Reason(code="interrupted", text="; ".join(said))
 
 
 def simple(code: str, text: str, **details: Any) -> Reason:

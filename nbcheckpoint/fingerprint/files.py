@@ -4,6 +4,11 @@ An audit hook sees every `open` made through Python, `os.listdir` and `os.scandi
 in C (Arrow, HDF5) are not seen; but the path has to come from somewhere, so constant strings and string inputs
 that name an existing file count as read too. A file that changed between being opened and the end of the step
 gets no digest, and what has no digest never matches.
+
+A file that a step has only ever added to, a log, is another matter: what was in it before has no influence on the step.
+It has to be there and to begin with what it had when the step was done with it; what was added since does not matter.
+So a training that kept a log is restored, and one that was killed goes on. Nothing is ever taken out of a file: lines
+that were written after the last save stay, and are written once more by the iterations that are run again.
 """
 
 from __future__ import annotations
@@ -23,7 +28,9 @@ from nbcheckpoint.model import FileSeen
 
 _BUILT = (".pyc", ".pyd", ".so")
 MISSING = "missing"
-"""Instead of a digest: the step looked for it, and it was not there."""
+"""Instead of a digest: the step looked for it, and it was not there; or removed it."""
+FOLDER = "folder"
+"""Instead of a digest: the step made this folder, whatever is in it."""
 _SYSTEM = ("/proc/", "/dev/pts/", "/dev/null", "/dev/tty", "/dev/random", "/dev/urandom", "/sys/", "/run/")
 DOUBT_SECONDS = 2.0
 """A file touched this shortly before we looked could be touched again within the same clock tick."""
@@ -39,14 +46,18 @@ class FileWatch:
         self._written: set[str] = set()
         self._read_back: set[str] = set()
         """Written, and read after that."""
+        self._appended: set[str] = set()
+        self._overwritten: set[str] = set()
+        self._removed: set[str] = set()
+        self._made: set[str] = set()
         self._earlier: dict[str, FileSeen] = {}
         self._folders = {os.path.abspath(path) for path in ignore}
         self._ignore = (*_installed(), *_SYSTEM, *(path + os.sep for path in self._folders))
 
-    def note(self, path: str, *, reads: bool, writes: bool) -> None:
+    def note(self, path: str, *, reads: bool, writes: bool, appends: bool = False) -> None:
         """One opening. Called from inside `open`: must be quick and must not raise."""
         path = os.path.abspath(path)
-        if path.startswith(self._ignore) or path.endswith(_BUILT) or path in self._folders:
+        if self._ignores(path):
             return
         if reads and path not in self._written:
             self._read.setdefault(path, _stat(path))
@@ -54,6 +65,21 @@ class FileWatch:
             self._read_back.add(path)
         if writes:
             self._written.add(path)
+            (self._appended if appends else self._overwritten).add(path)
+
+    def note_change(self, path: str, *, made: bool) -> None:
+        """A file or folder was removed, or a folder made."""
+        path = os.path.abspath(path)
+        if not self._ignores(path):
+            (self._made if made else self._removed).add(path)
+
+    def _ignores(self, path: str) -> bool:
+        return path.startswith(self._ignore) or path.endswith(_BUILT) or path in self._folders
+
+    @property
+    def _logs(self) -> set[str]:
+        """Files that were only ever added to."""
+        return self._appended - self._overwritten - self._read.keys() - self._read_back
 
     def mention(self, strings: Iterable[str], *, absent: bool = False) -> None:
         """Strings the step has at hand: those that name a file count as read; with `absent`, missing ones too."""
@@ -67,7 +93,12 @@ class FileWatch:
 
     def adopt(self, files: Iterable[FileSeen]) -> None:
         """What the same step had seen when it was cut short, in another process."""
-        self._earlier.update((file.path, file) for file in files)
+        for file in files:
+            if file.appended:
+                self._written.add(file.path)
+                self._appended.add(file.path)
+            else:
+                self._earlier[file.path] = file
 
     def seen(self, *, unfinished: bool = False) -> tuple[FileSeen, ...]:
         """Everything noted, as it is now.
@@ -76,15 +107,27 @@ class FileWatch:
         matter for going on with it. What it has appended to must be as it is now.
         """
         before = {**{p: s for p, s in self._mentioned.items() if p not in self._written}, **self._read}
-        skipped = self._written - self._read.keys() - self._read_back if unfinished else set()
+        skipped = self._written - self._read.keys() - self._read_back - self._logs if unfinished else set()
         names = sorted((before.keys() | self._written) - skipped)
         found = {path: self._seen(path, before, unfinished=unfinished) for path in names}
         found = {**{path: file for path, file in self._earlier.items() if path not in skipped}, **found}
-        return tuple(file for file in found.values() if file is not None)
+        changed = {} if unfinished else {file.path: file for file in self._changed()}
+        return tuple(file for file in {**found, **changed}.values() if file is not None)
+
+    def _changed(self) -> Iterator[FileSeen]:
+        """Folders that were made and are there, files that were there and were removed."""
+        for path in sorted(self._made):
+            if os.path.isdir(path):
+                yield FileSeen(path=path, digest=FOLDER, written=True)
+        for path in sorted(self._removed - self._written - self._made - self._read.keys()):
+            if not os.path.lexists(path):
+                yield FileSeen(path=path, digest=MISSING, written=True)
 
     def _seen(self, path: str, before: dict[str, tuple[int, int, int] | None], *, unfinished: bool) -> FileSeen | None:
         written = path in self._written
         now = look(path, written=written)
+        if path in self._logs:
+            return now and replace(now, appended=True)
         if path not in before or (written and unfinished):
             return now  # None: written and removed again, a temporary file
         if before[path] is None and not written:
@@ -123,10 +166,30 @@ def unchanged(recorded: FileSeen) -> bool:
     stat = _stat(recorded.path)
     if recorded.digest == MISSING or stat is None:
         return recorded.digest == MISSING and stat is None
+    if recorded.digest == FOLDER:
+        return os.path.isdir(recorded.path)
+    if recorded.appended:
+        return grown_by(recorded) >= 0
     if recorded.settled and stat == (recorded.size, recorded.mtime_ns, recorded.ctime_ns):
         return True
     now = look(recorded.path)
     return now is not None and now.digest == recorded.digest
+
+
+def grown_by(recorded: FileSeen) -> int:
+    """Bytes that were added to a file since; -1 if it does not begin with what it had."""
+    stat = _stat(recorded.path)
+    if stat is None or stat[0] < recorded.size:
+        return -1
+    hasher, left = blake3(), recorded.size
+    try:
+        with _unnoticed(), open(recorded.path, "rb") as file:
+            while left and (block := file.read(min(left, 1 << 20))):
+                hasher.update(block)
+                left -= len(block)
+    except OSError:
+        return -1
+    return stat[0] - recorded.size if hasher.hexdigest() == recorded.digest else -1
 
 
 def _stat(path: str) -> tuple[int, int, int] | None:
@@ -183,17 +246,31 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         if isinstance(path, (str, os.PathLike)):
             given = flags if isinstance(flags, int) else 0
             writes = bool(given & (os.O_WRONLY | os.O_RDWR)) or any(c in (mode or "") for c in "wax+")
-            # Opened for appending or updating: what was in it before counts.
-            reads = not writes or bool(given & (os.O_APPEND | os.O_RDWR) and not given & os.O_TRUNC)
-            _note(os.fspath(path), reads=reads, writes=writes)
+            # Opened for updating: what was in it before counts.
+            kept = writes and not given & os.O_TRUNC
+            appends = bool(kept and given & os.O_APPEND and not given & os.O_RDWR)
+            reads = not writes or bool(kept and not appends and given & (os.O_APPEND | os.O_RDWR))
+            _note(os.fspath(path), reads=reads, writes=writes, appends=appends)
     elif event in ("os.listdir", "os.scandir", "sqlite3.connect"):
         path = args[0]
         if path is None or isinstance(path, (str, os.PathLike)):
             _note(os.fspath(path or "."), reads=True, writes=False)
     elif event == "os.rename" and isinstance(args[1], (str, os.PathLike)):
+        if isinstance(args[0], (str, os.PathLike)):
+            _note(
+                os.fspath(args[0]), reads=True, writes=False
+            )  # it is gone then: without it, this cannot be done again
         _note(os.fspath(args[1]), reads=False, writes=True)
+    elif event in ("os.remove", "os.rmdir", "shutil.rmtree", "os.mkdir") and args[-1] in (-1, None):
+        _note_change(args[0], made=event == "os.mkdir")
 
 
-def _note(path: str, *, reads: bool, writes: bool) -> None:
+def _note(path: str, *, reads: bool, writes: bool, appends: bool = False) -> None:
     for watch in tuple(_watches):
-        watch.note(path, reads=reads, writes=writes)
+        watch.note(path, reads=reads, writes=writes, appends=appends)
+
+
+def _note_change(path: Any, *, made: bool) -> None:
+    if isinstance(path, (str, os.PathLike)):
+        for watch in tuple(_watches):
+            watch.note_change(os.fspath(path), made=made)

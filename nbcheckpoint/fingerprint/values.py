@@ -23,6 +23,7 @@ other string can be where one of them is, so the same pointers mean the same str
 
 from __future__ import annotations
 
+import enum
 import pickle
 import sys
 import time
@@ -117,9 +118,17 @@ def _expand(label: str, value: Any, attributes: frozenset[str], depth: int) -> I
         own = is_user_code(value)
         for name in sorted(attributes & vars(value).keys()):
             found = vars(value)[name]
-            # Of a library only what the user has put into it.
-            if own or (isinstance(found, (types.FunctionType, type)) and is_user_code(found)):
+            if own or _may_be_put_there(name, found):
                 yield from _expand(f"{label}.{name}", found, attributes, depth - 1)
+
+
+def _may_be_put_there(name: str, found: Any) -> bool:
+    """Of a library only what the user may have put into it: own code, functions under another name, plain constants."""
+    if isinstance(found, (types.FunctionType, type)) and is_user_code(found):
+        return True
+    if isinstance(found, (types.FunctionType, types.BuiltinFunctionType)):
+        return found.__name__ != name
+    return type(found) in (int, float, complex, bool, str) and not name.startswith("__")
 
 
 def reach(reads: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -170,8 +179,16 @@ def is_mutable(kind: type) -> bool:
     # Not `kind.__hash__`: a class may answer attribute access with code of its own (mocks make new mocks).
     for cls in type.mro(kind):
         if "__hash__" in cls.__dict__:
-            return cls.__dict__["__hash__"] is None or cls is object
+            return cls.__dict__["__hash__"] is None or cls is object or _is_changeable(kind, cls)
     return True
+
+
+def _is_changeable(kind: type, hashed: type) -> bool:
+    """A class of the user's with a hash of its own, whose attributes can be set all the same."""
+    if not is_user_code(hashed) or issubclass(kind, (tuple, str, bytes, int, float, enum.Enum)):
+        return False
+    parameters = kind.__dict__.get("__dataclass_params__")
+    return not getattr(parameters, "frozen", False)
 
 
 class Digester:
@@ -380,6 +397,7 @@ class _DigestPickler(pickle.Pickler):
         if obj is not self._digester.alone and _is_copy_on_write(obj):
             # pandas shares memory between frames that behave as if they did not: look at each by itself.
             return ("frame", self._digester.inner(alone=obj).data(self._label, obj))
+        self._hidden(obj)
         if _is_array(obj):
             shared = self._digester.meet_memory(self._label, obj)
             if shared is not None:
@@ -392,6 +410,22 @@ class _DigestPickler(pickle.Pickler):
                 used = [s for s, n in zip(obj.strides, obj.shape, strict=True) if n > 1]
                 self._hasher.update(f"<strides {used}>".encode())
         return None
+
+    def _hidden(self, obj: Any) -> None:
+        """Attributes that a class of the user's keeps out of pickles: code that reads them depends on them.
+
+        What among them cannot be identified (a lock, a handle) is what such methods are written for: not data.
+        """
+        if not _hides(type(obj)):
+            return
+        for name, value in sorted(getattr(obj, "__dict__", {}).items()):
+            try:
+                found = self._digester.data(f"{self._label}.{name}", value)
+            except Unaffordable:
+                raise
+            except Exception:
+                found = "-"
+            self._hasher.update(f"<{name} {found}>".encode())
 
     def _pointers(self, array: Any) -> Any:
         """A token for an array of strings and the like, if that is what it is."""
@@ -413,6 +447,14 @@ class _DigestPickler(pickle.Pickler):
         if len(kinds) == 1 and kinds <= set(_SORTABLE):
             return (type(obj).__name__, sorted(obj))
         return (type(obj).__name__, sorted(self._digester.data(self._label, item) for item in obj))
+
+
+def _hides(kind: type) -> bool:
+    """Has the user written what its pickles hold?"""
+    if kind.__module__.partition(".")[0] in ("builtins", "numpy", "pandas"):
+        return False
+    own = ("__getstate__", "__reduce__", "__reduce_ex__")
+    return any(name in vars(cls) for cls in type.mro(kind)[:-1] if is_user_code(cls) for name in own)
 
 
 class _Hashing:

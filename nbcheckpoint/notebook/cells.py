@@ -48,7 +48,7 @@ from nbcheckpoint.engine.identity import (
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, StoreError, UsageError
 from nbcheckpoint.fingerprint import explain, files, rng, settings
-from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, names_in
+from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, is_user_code, names_in
 from nbcheckpoint.model import Checkpoint, Reason, Step, StepStatus
 from nbcheckpoint.notebook import guess, leaves, line, namespace, options, weave
 from nbcheckpoint.notebook.cell import (
@@ -107,6 +107,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         """Key of a statement whose loop was cut short in this kernel -> its progress, and the inputs it left behind."""
         self._named: dict[str, tuple[str, str]] = {}
         """Name -> id and text of the cell that has it."""
+        self._patched: set[tuple[str, ...]] = set()
+        """Attributes that cells have set, as paths from a name. Those of libraries' classes anything may depend on."""
         self.notes: deque[str] = deque(maxlen=5)
         """What was last said about cells that could not be checkpointed or saved."""
 
@@ -130,6 +132,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
     def visit(self, tree: Any) -> Any:
         """Never raises: a transformer that does is thrown out, and its cell does not run."""
         text = options.read_marker(tree) if isinstance(tree, ast.Module) else None
+        self._patched |= weave.changed_paths(tree) if isinstance(tree, ast.Module) else set()
         if text is None and not (self.automatic and isinstance(tree, ast.Module)):
             return tree
         rest = ast.Module(body=tree.body[1:], type_ignores=[]) if text is not None else tree
@@ -400,9 +403,19 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             granted=self._is_granted,
             private=self.session.store.private_digest,
             aliases=lambda names: namespace.sharing(names, user_ns, walk=walk) or set(),
+            patched=list(self._patches()),
             provisional=not thorough,
             deadline=deadline,
         )
+
+    def _patches(self) -> Iterator[tuple[str, Any]]:
+        """What the user has put into classes of libraries, by the library's name for it."""
+        for name, *path in sorted(self._patched):
+            owner = self.shell.user_ns.get(name)
+            for part in path[:-1]:
+                owner = getattr(owner, part, None) if isinstance(owner, (types.ModuleType, type)) else None
+            if isinstance(owner, type) and not is_user_code(owner) and path[-1] in vars(owner):
+                yield f"{owner.__module__}.{owner.__qualname__}.{path[-1]}", vars(owner)[path[-1]]
 
     def _is_granted(self, name: str) -> bool:
         """Does IPython or Python itself provide it, and is it still what was provided?"""

@@ -280,7 +280,8 @@ def leaves_nothing(draft: Draft, outputs: Sequence[Any]) -> bool:
     """Nothing at all that could be seen? Then what it does is done elsewhere: it sets an option of some library."""
     left = draft.checkpoint
     values = [name for name in draft.values if not name.startswith(settings.PREFIX)]
-    return left is not None and not (values or outputs or left.deleted or left.random or left.files)
+    kept = left is not None and [file for file in left.files if file.digest not in (files.MISSING, files.FOLDER)]
+    return left is not None and not (values or outputs or left.deleted or left.random or kept)
 
 
 def _threads() -> Iterator[int | None]:

@@ -73,6 +73,8 @@ def summary(done: Sequence[Done], statements: int) -> tuple[str, str]:
 
 def say_where(progress: Progress) -> str:
     """`at 37 of 100`, as people count."""
+    if progress.total and progress.done >= progress.total:
+        return "behind its last turn"
     of = f" of {progress.total:,}" if progress.total else ""
     return f"at {progress.done + 1:,}{of}"
 

@@ -125,7 +125,10 @@ class LoopHooks:
     def _bind_progress(self, loops_: Loops, loop: Loop) -> None:
         checkpoint = loops_.resume
         assert checkpoint is not None
-        self._bind(checkpoint, loops_.loaded)
+        progress = checkpoint.progress
+        held = progress.at_hand if progress is not None and progress.by == "position" else ()
+        live = {name: part for name, part in loop.parts().items() if name in held}
+        self._bind(checkpoint, {**loops_.loaded, **live})
         replay(self.shell, loops_.outputs)
         running = self._cell.running
         if running is not None:
@@ -165,7 +168,7 @@ class LoopHooks:
         draft = leaves.draft(running, self.shell.user_ns, self._place(cell, running), seconds)
         if draft.checkpoint is None:
             return draft.problem
-        unfinished = replace(draft.checkpoint, progress=loop.progress())
+        unfinished = replace(draft.checkpoint, progress=loop.progress(self.shell.user_ns))
         assert cell.chosen is not None
         outputs = [] if cell.chosen.no_output else running.recorder.so_far()
         store = self.session.store

@@ -168,6 +168,9 @@ class Loop:
         target = node.target if isinstance(node, ast.For) and is_ordered(node.iter, user_ns, inside) else None
         self._ordered = target is not None
         """Is the order of its items certain?"""
+        self._target = node.target if isinstance(node, ast.For) else None
+        self._last: Any = None
+        """The item it is at."""
         self.items_at_hand = bound_by_target(target) if target is not None else set()
         """Names of the item it is at, which comes from where the next one does: if that is all it shares with other
         variables, they need not be saved with it."""
@@ -194,10 +197,20 @@ class Loop:
 
     # Where it is
 
-    def progress(self) -> Progress:
+    def progress(self, user_ns: dict[str, Any]) -> Progress:
         trail = self._trail.digest if self._trail is not None and self._by == "position" else ""
         by: Any = self._by
-        return Progress(done=self.done, total=self.total, trail=trail, by=by, loop=self.number)
+        held = tuple(sorted(n for n, part in self.parts().items() if user_ns.get(n, self) is part))
+        return Progress(done=self.done, total=self.total, trail=trail, by=by, loop=self.number, at_hand=held)
+
+    def parts(self) -> dict[str, Any]:
+        """Name -> what it was bound to by the item it is at, where that is plain to see."""
+        if isinstance(self._target, ast.Name):
+            return {self._target.id: self._last}
+        names = self._target.elts if isinstance(self._target, (ast.Tuple, ast.List)) else []
+        if type(self._last) not in (tuple, list) or len(names) != len(self._last):
+            return {}
+        return {n.id: part for n, part in zip(names, self._last, strict=True) if isinstance(n, ast.Name)}
 
     def extra(self) -> dict[str, Any]:
         """What is saved with the variables."""
@@ -239,10 +252,12 @@ class Loop:
     def skip(self, progress: Progress) -> bool:
         """Go behind the items that are done. False: they are not what they were, and it is at its beginning again."""
         if self._trail is None and not progress.trail:
-            self._iterator = advance(self._iterator, progress.done)
+            self._iterator = advance(self._iterator, progress.done - 1)
+            self._last = next(self._iterator, None)
             return True
         self._iterator, trail = follow(self._iterator, progress.done, progress.trail)
         self._trail = trail or Trail()
+        self._last = self._trail.last
         return trail is not None
 
     def take_iterator(self, iterator: Any, progress: Progress) -> None:
@@ -264,6 +279,7 @@ class Loop:
             for done, item in enumerate(self._iterator, before + 1):
                 if trail is not None:
                     trail.note(item)
+                self._last = item
                 yield item
                 if self.due or done == self.at:
                     self.done = done

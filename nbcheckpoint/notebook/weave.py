@@ -200,6 +200,21 @@ def changed_roots(node: ast.stmt) -> set[str]:
     return roots
 
 
+def changed_paths(tree: ast.Module) -> set[tuple[str, ...]]:
+    """Attributes that a cell sets, each as a path from a name: `pd`, `DataFrame`, `mean`."""
+    paths = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            base: ast.expr = node
+            parts: list[str] = []
+            while isinstance(base, ast.Attribute):
+                parts.insert(0, base.attr)
+                base = base.value
+            if isinstance(base, ast.Name):
+                paths.add((base.id, *parts))
+    return paths
+
+
 def foreign_magic(node: ast.stmt) -> str:
     """A line magic anywhere in a statement that may do anything at all: its name, or nothing."""
     for inner in ast.walk(node):

@@ -272,20 +272,28 @@ def test_tracebacks_show_the_users_lines(kernel: Kernel) -> None:
     assert "nbcheckpoint" not in "".join(ours.traceback)
 
 
-@pytest.mark.parametrize("grown", [False, True])
-def test_a_file_it_appends_to_must_be_as_it_was(kernel: Kernel, grown: bool) -> None:
+@pytest.mark.parametrize("since", ["", "more\n", "changed"])
+def test_a_log_it_keeps_may_have_grown_since_the_last_save(kernel: Kernel, since: str) -> None:
+    """Nothing is taken out of it, and the loop goes on; unless it is not the file it was."""
     cell = (
         "%%checkpointed --every 1\nfor i in range(10):\n    gate(i, 7)\n"
         "    with open('log.txt', 'a') as log:\n        print(work(i), file=log)\n    log = None"
     )
     cut(kernel, cell, saved=7)
     log = kernel.folder / "log.txt"
-    if grown:
-        log.write_text(log.read_text() + "more\n")
+    if since == "changed":
+        log.write_text("x" + log.read_text())
+        assert kernel.run(cell).status == "computed"
+        return
+    log.write_text(log.read_text() + since)
     again = kernel.run(cell)
-    assert again.status == ("computed" if grown else "resumed"), again.line
-    if not grown:
-        assert log.read_text().split() == [str(i * i) for i in range(10)]
+    assert again.status == "resumed", again.line
+    assert ("log.txt keeps 5 B added after the last save" in again.line) == bool(since)
+    assert log.read_text().split() == [*map(str, [i * i for i in range(7)]), *since.split(), "49", "64", "81"]
+    log.write_text(log.read_text() + "by hand\n")
+    assert kernel.run(cell).status == "restored", "what was logged then is there, once"
+    log.write_text("")
+    assert "the file it wrote was changed: log.txt" in kernel.run(cell).line
 
 
 def test_two_cells_with_one_name_are_told_apart(kernel: Kernel) -> None:

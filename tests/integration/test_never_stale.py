@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.stale_cases import MORE
 from tests.kernels import Kernel
 
 pytestmark = pytest.mark.slow
@@ -183,6 +184,9 @@ CASES = {
 }
 
 
+CASES |= MORE
+
+
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """One for all cases: each is in a folder, and so with a store, of its own."""
@@ -199,11 +203,11 @@ def test_never_stale(kernel: Kernel, tmp_path: Path, name: str) -> None:
         pytest.skip("new in Python 3.11")
 
     def play(magic: str) -> str:
-        kernel.run("%reset -f")
+        # In memory: what a disk does is the crash tests' business.
         kernel.run(
-            f"import os; os.chdir({str(tmp_path)!r}); os.environ['NBCHECKPOINT_STORE'] = {str(tmp_path / 's')!r}"
+            f"%reset -f\nimport os; os.chdir({str(tmp_path)!r}); os.environ['NBCHECKPOINT_STORE'] = 'memory://'\n"
+            "%load_ext nbcheckpoint\n%reload_ext nbcheckpoint"
         )
-        kernel.run("%load_ext nbcheckpoint\n%reload_ext nbcheckpoint")
         kernel.run(before)
         kernel.run(magic + cell)
         kernel.run(after)

@@ -81,6 +81,8 @@ class Describer:
             return f"({','.join(map(self.describe, value))})"
         if isinstance(value, types.ModuleType):
             return f"module {value.__name__}"
+        if not _is_mutable(value):
+            return self._content(value)
         known = self._met.get(id(value))
         if known is not None:
             return f"#{known[0]}"
@@ -212,6 +214,15 @@ class Describer:
         return type(value).__qualname__
 
 
+def _is_mutable(value: Any) -> bool:
+    """Does it matter which of two equal ones one has?"""
+    import numpy as np
+
+    if isinstance(value, (numbers.Number, datetime.date, datetime.timedelta, np.generic, enum.Enum, tuple, frozenset)):
+        return False
+    return not getattr(getattr(type(value), "__dataclass_params__", None), "frozen", False)
+
+
 def _plain_code(code: types.CodeType) -> Any:
     constants = [_plain_code(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants
@@ -245,7 +256,10 @@ def look(user_ns: dict[str, Any], hidden: set[str], outputs: list[Any], lines: l
 
 def anywhere(text: Any) -> Any:
     """A text without what differs from process to process: addresses, and the number of a cell's source."""
-    return re.sub(r"0x[0-9a-f]{6,}|ipython-input-[\w-]+", "…", text) if isinstance(text, str) else text
+    if not isinstance(text, str):
+        return text
+    text = re.sub(r"0x[0-9a-f]{6,}|ipython-input-[\w-]+", "…", text)
+    return re.sub(r"(?<={)('\w+'(?:, '\w+')+)(?=})", lambda found: ", ".join(sorted(found[1].split(", "))), text)
 
 
 def rest_of(iterator: Any) -> list[Any]:

@@ -360,6 +360,7 @@ UNSEEDED = (
     *("{u} = random.random(); {u}b = {u} * 2", "{u} = 0\nfor _ in range(3): {u} += random.random()"),
 )
 
+# None is added to: a log that is there already is not written again, unlike without us.
 FILES = (
     *(
         "_ = open('p{#}.txt', 'w').write(str({l}))",
@@ -367,7 +368,7 @@ FILES = (
         "{T} = open('p1.txt').read()",
     ),
     *(
-        "with open('p2.txt', 'a') as p0: _ = p0.write(f'{{n}};')",
+        "with open('p2.txt', 'w') as p0: _ = p0.write(f'{{n}};')",
         "{N} = os.path.exists('p{#}.txt')",
         "os.remove('p{#}.txt')",
     ),

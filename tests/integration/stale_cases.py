@@ -1,0 +1,376 @@
+"""More ways for a result to depend on something, as `test_never_stale` tries them: (before, after, cell, probe)."""
+
+from __future__ import annotations
+
+_RELOAD = "importlib.invalidate_caches(); importlib.reload({0})"
+_MODULE = "import importlib, sys\nsys.path.insert(0, '.')\nopen('{0}.py', 'w').write({1!r})\nimport {0}; " + _RELOAD
+
+CODE = {
+    "a helper's helper's global": (
+        "K = 1\ndef inner(): return K\ndef outer(): return inner()",
+        "K = 2",
+        "r = outer()",
+        "r",
+    ),
+    "a default argument": ("def f(x=1): return x", "def f(x=2): return x", "r = f()", "r"),
+    "a mutable default argument": (
+        "def f(x, seen=[]):\n    seen.append(x)\n    return len(seen)\nf(0)",
+        "f(0)",
+        "r = f(1)",
+        "r, f(5)",
+    ),
+    "a method put on an instance": (
+        "class A:\n    def m(self): return 1\na = A()",
+        "a.m = lambda: 2",
+        "r = a.m()",
+        "r",
+    ),
+    "a method put on a class": (
+        "class A:\n    def m(self): return 1\na = A()",
+        "A.m = lambda self: 2",
+        "r = a.m()",
+        "r",
+    ),
+    "a property": (
+        "k = 1\nclass A:\n    @property\n    def p(self): return k\na = A()",
+        "k = 2",
+        "r = a.p",
+        "r",
+    ),
+    "a descriptor": (
+        "class D:\n    v = 1\n    def __get__(self, o, t): return self.v\nclass A:\n    d = D()\na = A()",
+        "D.v = 2",
+        "r = a.d",
+        "r",
+    ),
+    "a partial of something that changes": (
+        "import functools\nl = [1]; p = functools.partial(sum, l)",
+        "l.append(5)",
+        "r = p()",
+        "r",
+    ),
+    "what lru_cache remembers": (
+        "import functools\nK = 1\n@functools.lru_cache(None)\ndef f(x): return K * x\nf(3)",
+        "K = 2",
+        "r = f(3)",
+        "r",
+    ),
+    "a context variable": (
+        "import contextvars\ncv = contextvars.ContextVar('cv', default=0)\ndef get(): return cv.get()\ncv.set(1)",
+        "cv.set(2)",
+        "r = get()",
+        "r",
+    ),
+    "a counting decorator": (
+        "def count(f):\n    def w(*a):\n        w.n += 1\n        return f(*a) + w.n\n    w.n = 0\n    return w\n"
+        "@count\ndef f(x): return x",
+        "f(1)",
+        "r = f(1)",
+        "r, f.n",
+    ),
+    "a class attribute that grows": (
+        "class A:\n    all = []\n    def __init__(self): A.all.append(1)\na = A()",
+        "A()",
+        "r = len(a.all)",
+        "r",
+    ),
+    "a class body that reads a global": (
+        "k = 1\ndef make():\n    class C:\n        v = k\n    return C",
+        "k = 2",
+        "r = make().v",
+        "r",
+    ),
+    "an attribute of a function": ("def f(): return f.k\nf.k = 1", "f.k = 2", "r = f()", "r"),
+    "a bound method of something that changes": (
+        "class A:\n    n = 1\n    def m(self): return self.n\na = A(); m = a.m",
+        "a.n = 2",
+        "r = m()",
+        "r",
+    ),
+    "a function in a dict in a list": ("fs = [{'f': lambda: 1}]", "fs = [{'f': lambda: 2}]", "r = fs[0]['f']()", "r"),
+    "a base class": (
+        "class B:\n    def m(self): return 1\nclass A(B): pass\na = A()",
+        "class B:\n    def m(self): return 2\nclass A(B): pass\na = A()",
+        "r = a.m()",
+        "r",
+    ),
+    "the class of an instance": (
+        "class A:\n    v = 1\nclass B:\n    v = 2\na = A()",
+        "a.__class__ = B",
+        "r = a.v",
+        "r",
+    ),
+    "an attribute its class keeps out of pickles": (
+        "class A:\n    def __init__(self): self.a = self.h = 1\n"
+        "    def __getstate__(self): return {'a': self.a}\na = A()",
+        "a.h = 2",
+        "r = a.h",
+        "r",
+    ),
+    "two names of an object with a hash of its own": (
+        "class A:\n    def __init__(self): self.n = 1\n    def __eq__(self, o): return True\n"
+        "    def __hash__(self): return 1\na = A(); b = a",
+        "a = A(); b = a",
+        "a.n = 5",
+        "(setattr(a, 'n', 7), b.n)",
+    ),
+    "a generator function's global": (
+        "k = 1\ndef gen():\n    for i in range(3): yield i * k",
+        "k = 2",
+        "r = list(gen())",
+        "r",
+    ),
+    "recursion": (
+        "def f(n): return 0 if n == 0 else k + f(n - 1)\nk = 1",
+        "k = 2",
+        "r = f(3)",
+        "r",
+    ),
+    "single dispatch": (
+        "import functools\n@functools.singledispatch\ndef f(x): return 1",
+        "@f.register\ndef _(x: int): return 2",
+        "r = f(3)",
+        "r",
+    ),
+    "an abstract class registered": (
+        "import abc\nclass A(abc.ABC): pass\nclass B: pass",
+        "_ = A.register(B)",
+        "r = issubclass(B, A)",
+        "r",
+    ),
+    "a name tuple's default": (
+        "import typing\nclass P(typing.NamedTuple):\n    a: int = 1",
+        "class P(typing.NamedTuple):\n    a: int = 2",
+        "r = P().a",
+        "r",
+    ),
+    "an enum": (
+        "import enum\nclass E(enum.Enum):\n    A = 1",
+        "class E(enum.Enum):\n    A = 2",
+        "r = E.A.value",
+        "r",
+    ),
+}
+
+DATA = {
+    "the order of a dict": ("d = {'a': 1, 'b': 2}", "d = {'b': 2, 'a': 1}", "r = list(d)", "r"),
+    "minus zero": ("z = 0.0", "z = -0.0", "r = str(z)", "r"),
+    "one and True and 1.0": ("z = 1", "z = True", "r = str(z)", "r"),
+    "NaN": ("z = [1.0]", "z = [float('nan')]", "r = str(z)", "r"),
+    "a type of number": (
+        "import numpy as np\nz = np.float32(0.5)",
+        "z = np.float64(0.5)",
+        "r = z.dtype.name",
+        "r",
+    ),
+    "the dtype of an array": (
+        "import numpy as np\nz = np.zeros(2, 'i4')",
+        "z = np.zeros(2, 'u4')",
+        "r = str(z.dtype)",
+        "r",
+    ),
+    "the strides of an array": (
+        "import numpy as np\nz = np.zeros((4, 4))[::2, ::2]",
+        "z = np.zeros((2, 2))",
+        "y = z.reshape(-1)",
+        "(y.__setitem__(0, 7), z[0, 0])",
+    ),
+    "the byte order of an array": (
+        "import numpy as np\nz = np.ones(2, '<i4')",
+        "z = np.ones(2, '>i4')",
+        "r = z.tobytes()",
+        "r",
+    ),
+    "the index of a frame": (
+        "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})",
+        "df = pd.DataFrame({'a': [1, 2]}, index=[1, 2])",
+        "r = df.index.tolist()",
+        "r",
+    ),
+    "the categories of a column": (
+        "import pandas as pd\nc = pd.Categorical(['a'], categories=['a', 'b'])",
+        "c = pd.Categorical(['a'], categories=['b', 'a'])",
+        "r = c.codes.tolist()",
+        "r",
+    ),
+    "the attributes of a frame": (
+        "import pandas as pd\ndf = pd.DataFrame({'a': [1]}); df.attrs['k'] = 1",
+        "df = pd.DataFrame({'a': [1]}); df.attrs['k'] = 2",
+        "r = df.attrs['k']",
+        "r",
+    ),
+    "the values of a frame": (
+        "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]}); v = df['a'].to_numpy()",
+        "df = pd.DataFrame({'a': [1, 2]}); v = df['a'].to_numpy()",
+        "df.loc[0, 'a'] = 9",
+        "v.tolist(), df['a'].tolist()",
+    ),
+    "a view of a dict": ("d = {'a': 1}", "d = {'a': 1}", "ks = d.keys()", "(d.update(b=2), len(ks))"),
+    "the length of a deque": (
+        "import collections\nq = collections.deque([1], maxlen=1)",
+        "q = collections.deque([1], maxlen=2)",
+        "q.append(2)",
+        "list(q)",
+    ),
+    "what a defaultdict makes": (
+        "import collections\nd = collections.defaultdict(int)",
+        "d = collections.defaultdict(list)",
+        "r = d['x']",
+        "r",
+    ),
+    "an iterator that has moved": ("i = iter([1, 2, 3])", "next(i)", "r = next(i)", "r"),
+    "a time zone": (
+        "import datetime\nt = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)",
+        "t = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(0), 'X'))",
+        "r = t.tzname()",
+        "r",
+    ),
+    "fold": (
+        "import datetime\nt = datetime.datetime(2024, 1, 1)",
+        "t = datetime.datetime(2024, 1, 1, fold=1)",
+        "r = t.fold",
+        "r",
+    ),
+}
+
+AROUND = {
+    "a number of a library": ("import math\nmath.pi = 3", "math.pi = 4", "r = math.pi * 2", "r"),
+    "a function of a library": (
+        "import math\nold = math.floor\nmath.floor = math.trunc",
+        "math.floor = math.ceil",
+        "r = math.floor(1.5)",
+        "(r, setattr(math, 'floor', old))",
+    ),
+    "a function put into a library": (
+        "import textwrap\nold = textwrap.shorten\ntextwrap.shorten = lambda o: '1'",
+        "textwrap.shorten = lambda o: '2'",
+        "r = textwrap.shorten(5)",
+        "(r, setattr(textwrap, 'shorten', old))",
+    ),
+    "a method of a library's class": (
+        "import fractions\nF = fractions.Fraction\nf = F(1, 2)\nF.half = lambda self: 1",
+        "F.half = lambda self: 2",
+        "r = f.half()",
+        "r",
+    ),
+    "a builtin": (
+        "import builtins\nbuiltins.twice = lambda x: 2 * x",
+        "builtins.twice = lambda x: 3 * x",
+        "r = twice(2)",
+        "r",
+    ),
+    "an environment variable by a name in a variable": (
+        "import os\nname = 'NBC_TEST_ENV'; os.environ[name] = '1'",
+        "os.environ[name] = '2'",
+        "r = os.environ[name]",
+        "r",
+    ),
+    "an environment variable by a name that is put together": (
+        "import os\nos.environ['NBC_TEST_ENV2'] = '1'\n"
+        "def get(n): return os.environ['NBC_TEST_' + 'env'.upper() + str(n)]",
+        "os.environ['NBC_TEST_ENV2'] = '2'",
+        "r = get(2)",
+        "r",
+    ),
+    "the time zone of the process": (
+        "import os, time\nos.environ['TZ'] = 'UTC'; time.tzset()",
+        "os.environ['TZ'] = 'Asia/Tokyo'; time.tzset()",
+        "r = time.localtime(0).tm_hour",
+        "r",
+    ),
+    "what NumPy does with errors": (
+        "import numpy as np\n_ = np.seterr(all='warn')",
+        "_ = np.seterr(all='raise')",
+        "try:\n    r = np.float64(1) / np.zeros(1)\nexcept FloatingPointError:\n    r = 'raised'",
+        "(str(r), np.seterr(divide='warn', over='warn', under='ignore', invalid='warn') is None)",
+    ),
+    "how NumPy prints": (
+        "import numpy as np\na = np.array([1 / 3])",
+        "np.set_printoptions(precision=2)",
+        "r = str(a)",
+        "(r, np.set_printoptions(precision=8))",
+    ),
+    "how pandas prints": (
+        "import pandas as pd\ndf = pd.DataFrame({'a': range(9)})",
+        "pd.set_option('display.max_rows', 4)",
+        "r = str(df)",
+        "(r, pd.reset_option('display.max_rows'))",
+    ),
+    "decimals": (
+        "import decimal\ndecimal.getcontext().prec = 5",
+        "decimal.getcontext().prec = 7",
+        "r = str(decimal.Decimal(1) / 3)",
+        "(r, setattr(decimal.getcontext(), 'prec', 28))",
+    ),
+    "warnings that are errors": (
+        "import warnings\ndef f():\n    warnings.warn('w', stacklevel=2)\n    return 1",
+        "warnings.simplefilter('error')",
+        "try:\n    r = f()\nexcept UserWarning:\n    r = 2",
+        "(r, warnings.filters.pop(0)[0])",
+    ),
+    "options of scikit-learn": (
+        "import sklearn\nfrom sklearn.preprocessing import StandardScaler\nimport pandas as pd\n"
+        "df = pd.DataFrame({'a': [1.0, 2.0]})",
+        "sklearn.set_config(transform_output='pandas')",
+        "r = type(StandardScaler().fit_transform(df)).__name__",
+        "(r, sklearn.set_config(transform_output='default'))",
+    ),
+    "a constant of a module": (
+        _MODULE.format("hk1", "K = 1\ndef f(): return K"),
+        "hk1.K = 2",
+        "r = hk1.f()",
+        "r",
+    ),
+    "a module behind a module": (
+        _MODULE.format("hb2", "def g(): return 1")
+        + "\n"
+        + _MODULE.format("ha2", "import hb2\ndef f(): return hb2.g()"),
+        "open('hb2.py', 'w').write('def g(): return 1 + 1')\n" + _RELOAD.format("hb2"),
+        "r = ha2.f()",
+        "r",
+    ),
+    "a name imported from a module that was edited": (
+        _MODULE.format("hc3", "def f(): return 1") + "\nfrom hc3 import f",
+        "open('hc3.py', 'w').write('def f(): return 1 + 1')\n" + _RELOAD.format("hc3") + "\nfrom hc3 import f",
+        "r = f()",
+        "r",
+    ),
+    "a file by a path": (
+        "from pathlib import Path\np = Path('pp.txt'); _ = p.write_text('1')",
+        "_ = p.write_text('2')",
+        "r = p.read_text()",
+        "r",
+    ),
+    "the names in a folder": (
+        "import os\nos.makedirs('folder', exist_ok=True)\nfor n in os.listdir('folder'): os.remove('folder/' + n)",
+        "open('folder/new', 'w').close()",
+        "r = len(os.listdir('folder'))",
+        "r",
+    ),
+    "the size of a file": (
+        "import os\n_ = open('size.txt', 'w').write('1')",
+        "_ = open('size.txt', 'w').write('123')",
+        "r = os.path.getsize('size.txt')",
+        "r",
+    ),
+    "a file it removed": (
+        "import os\n_ = open('gone.txt', 'w').write('1')\ndef work():\n    os.remove('gone.txt')\n    return 1",
+        "_ = open('gone.txt', 'w').write('1')",
+        "r = work()",
+        "(r, os.path.exists('gone.txt'))",
+    ),
+    "a folder it made": (
+        "import os, shutil\nshutil.rmtree('made', True)\ndef work():\n    os.makedirs('made')\n    return 1",
+        "shutil.rmtree('made', ignore_errors=True)",
+        "r = work()",
+        "(r, os.path.exists('made'))",
+    ),
+    "an option it set, long ago": (
+        "import numpy as np\ndef work():\n    np.set_printoptions(precision=3)\n    return 1",
+        "np.set_printoptions(precision=8)",
+        "r = work()",
+        "(r, str(np.array([1 / 3])), np.set_printoptions(precision=8))",
+    ),
+}
+
+MORE = {**CODE, **DATA, **AROUND}
