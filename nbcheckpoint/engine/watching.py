@@ -18,9 +18,13 @@ _mine: ContextVar[object] = ContextVar("nbcheckpoint_watch", default=None)
 class StepWatch(files.FileWatch):
     """What one step opens."""
 
-    def note(self, path: str, *, reads: bool, writes: bool) -> None:
+    def note(self, path: str, *, reads: bool, writes: bool, appends: bool = False) -> None:
         if _mine.get() in (self, None):
-            super().note(path, reads=reads, writes=writes)
+            super().note(path, reads=reads, writes=writes, appends=appends)
+
+    def note_change(self, path: str, *, made: bool) -> None:
+        if _mine.get() in (self, None):
+            super().note_change(path, made=made)
 
 
 @contextmanager
