@@ -156,6 +156,9 @@ def execute(request: Any, as_json: bool, report: str | None) -> None:
     from nbcheckpoint.notebook import headless
 
     watching = watcher(quiet=as_json)
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) != signal.SIG_IGN:  # before and after the kernel is there, too
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
         outcome = headless.run(request, watching)
     except KeyboardInterrupt:

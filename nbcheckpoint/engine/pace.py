@@ -51,6 +51,8 @@ class Pace:
 
     def is_worth(self, seconds: float, size: int) -> bool:
         """Is a result that took so long and is so large to be saved?"""
+        if not self.min_seconds:
+            return True  # everything was asked for
         if seconds < self.min_seconds:
             return False
         return self.cost(size) <= WORTH * seconds

@@ -184,9 +184,12 @@ class _Execution:
         self._watcher.begins(len(self._numbers), begun)
         self._foresee()
         started, error = time.perf_counter(), None
-        status: RunStatus = "failed"
+        status: RunStatus = "interrupted"
         try:
             status, error = self._through(begun)
+        except Error:
+            status = "failed"
+            raise
         finally:  # also when something raises that is not the notebook's
             ended = self._finish(begun, status)
         self._out.write(self._notebook, durable=True)

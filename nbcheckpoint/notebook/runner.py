@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -117,6 +118,7 @@ class Headless:
         self._timed_out = False
         self._signal = 0
         self._interrupts = 0
+        self._handlers = {number: signal.getsignal(number) for number in SIGNALS}
         self._later: list[asyncio.TimerHandle] = []
         self._began = 0.0
         self._running = False
@@ -154,6 +156,7 @@ class Headless:
                 raise self._why(error) from error
             finally:
                 self._call_off()
+                self._leave_signals()
 
     def kill(self) -> None:
         """kill -9 the kernel, as the operating system does when memory runs out."""
@@ -201,11 +204,21 @@ class Headless:
     def _mind_signals(self) -> None:
         """In the place of nbclient's handlers, which would have the kernel shut down at once."""
         loop = asyncio.get_running_loop()
-        for number in SIGNALS:
+        for number in self._handlers:
             try:
-                loop.add_signal_handler(number, self.stop, number)
+                if self._handlers[number] == signal.SIG_IGN:  # as under nohup
+                    loop.remove_signal_handler(number)
+                    signal.signal(number, signal.SIG_IGN)
+                else:
+                    loop.add_signal_handler(number, self.stop, number)
             except (RuntimeError, NotImplementedError):
                 return  # not in the main thread, or on Windows: whoever runs us has to stop us
+
+    def _leave_signals(self) -> None:
+        """As they were: nbclient takes its handlers away, and does not put back what was there before."""
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
 
     def _starts(self, cell: Any, cell_index: int) -> None:
         self.cell = cell_index

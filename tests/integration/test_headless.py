@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import resource
 import signal
 import stat
 import subprocess
@@ -384,3 +385,16 @@ def test_plan_says_beforehand_what_a_run_does(notebook: Path) -> None:
     assert "restore 2: spares" in ended(start(folder, *words), 0).stdout
     other = json.loads(ended(start(folder, "plan", "work.ipynb", "-p", "scale", "4", "--json"), 0).stdout)
     assert [row["action"] for row in other["statements"] if row["source"].startswith("for")] == ["run"]
+
+
+def test_out_of_memory_it_can_be_run_again_where_there_is_more(tmp_path: Path) -> None:
+    needs_much = "much = len(bytearray(16 << 30))\nmuch >> 30"
+    write(tmp_path / "work.ipynb", "import time\ntime.sleep(1.1)\nx = 1", needs_much)
+    little = 12 << 30
+    limited = run(
+        tmp_path, "work.ipynb", code=1, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (little, little))
+    )
+    assert "cell 2 failed: MemoryError" in limited.stderr
+    assert runs(tmp_path)[0].status == "failed"
+    assert lines(run(tmp_path, "work.ipynb")) == ["restored", "computed"]
+    assert [(found.status, found.sessions) for found in runs(tmp_path)] == [("completed", 2)]
