@@ -52,6 +52,7 @@ class Reference(NamedTuple):
     """An object as an earlier checkpoint holds it."""
 
     checkpoint: str
+    """Its id; "": the caller has it, and gives it back when it resolves the reference."""
     name: str
 
 

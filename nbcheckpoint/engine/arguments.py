@@ -17,14 +17,19 @@ from typing import Any, NamedTuple
 
 from blake3 import blake3
 
+from nbcheckpoint.codec.pickle import Reference
 from nbcheckpoint.engine.identity import Identity, digest_inputs, look, surroundings, together
 from nbcheckpoint.fingerprint import files as disk
 from nbcheckpoint.fingerprint.code import Names, digest_code, names_in
-from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, reach, standing_for
-from nbcheckpoint.model import Input
+from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, is_mutable, reach, standing_for
+from nbcheckpoint.model import Checkpoint, Input
+from nbcheckpoint.store import Store
+from nbcheckpoint.store.forking import RESULT
 
 _QUERIED = re.compile(r"@([^\W\d]\w*)")
 """A variable named inside of a string: `df.query("a > @k")`."""
+RETURNED = "returned"
+"""In a checkpoint's meta: the argument that is itself the result."""
 _NOTHING = Names(*(frozenset[Any]() for _ in Names._fields))
 
 
@@ -144,6 +149,26 @@ def changed_in_place(identity: Identity, reached: Reach) -> list[str]:
             if label in counted and identity.before.get(label, now) != now:
                 changed.append(label)
     return changed
+
+
+def given(identity: Identity) -> dict[int, Reference]:
+    """The arguments that can change, by their id: a result that holds one of them holds that very object."""
+    code = (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType)
+    changing = {label: value for label, value in identity.values.items() if is_mutable(type(value))}
+    return {id(value): Reference("", label) for label, value in changing.items() if not isinstance(value, code)}
+
+
+def result_of(store: Store, checkpoint: Checkpoint, identity: Identity) -> dict[str, Any]:
+    """What a call has left: its result, made of the arguments it is given now where it was made of those of then."""
+    elsewhere = store.resolver()
+
+    def resolve(reference: Reference) -> Any:
+        return elsewhere(reference) if reference.checkpoint else identity.values[reference.name]
+
+    values = store.restore(checkpoint.id, resolve=resolve)
+    if RETURNED in checkpoint.meta:
+        values[RESULT] = identity.values[checkpoint.meta[RETURNED]]
+    return values
 
 
 def source_of(function: Callable[..., Any]) -> str:

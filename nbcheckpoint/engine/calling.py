@@ -17,8 +17,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from nbcheckpoint.codec.pickle import Reference
 from nbcheckpoint.engine import aside, policy
-from nbcheckpoint.engine.arguments import Reach, arguments_of, changed_in_place, identify, reach_of, source_of
+from nbcheckpoint.engine.arguments import (
+    RETURNED,
+    Reach,
+    arguments_of,
+    changed_in_place,
+    given,
+    identify,
+    reach_of,
+    result_of,
+    source_of,
+)
 from nbcheckpoint.engine.context import Frame, current_store, frame
 from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.effects import Body, Protocol, Wait
@@ -266,8 +279,9 @@ class Call:
         return None
 
     def _restored(self, checkpoint: Checkpoint, why: str) -> Outcome | None:
+        assert self.identity is not None
         try:
-            values = dict(self.store.restore(checkpoint.id))
+            values = result_of(self.store, checkpoint, self.identity)
         except Error as error:
             self.reason = explain.simple("damaged", f"what was saved cannot be used: {error}")
             return None
@@ -461,11 +475,17 @@ class Call:
             environment={"python": sys.version.partition(" ")[0]},
             meta=self._described(marks),
         )
-        return self.committed(draft, {RESULT: value, **moved})
+        references = given(identity)
+        if id(value) in references:
+            draft = replace(draft, meta={**draft.meta, RETURNED: references[id(value)].name})
+            value = None
+        return self.committed(draft, {RESULT: value, **moved}, references)
 
-    def committed(self, draft: Checkpoint, values: Mapping[str, Any]) -> tuple[Checkpoint | None, str]:
+    def committed(
+        self, draft: Checkpoint, values: Mapping[str, Any], references: Mapping[int, Reference] | None = None
+    ) -> tuple[Checkpoint | None, str]:
         """Saved durably; or, where there is a committer, when that says so."""
-        saved = self.store.save(draft, values, defer=self.committer is not None).checkpoint
+        saved = self.store.save(draft, values, references=references, defer=self.committer is not None).checkpoint
         lost = [item for item in saved.not_saved if item.name == RESULT]
         if lost:
             what = NotSaveable("its result", lost[0].type, lost[0].why, path=lost[0].path)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from nbcheckpoint.engine import aside, executors, policy
-from nbcheckpoint.engine.arguments import arguments_of, identify, reach_of
+from nbcheckpoint.engine.arguments import arguments_of, identify, reach_of, result_of
 from nbcheckpoint.engine.calling import STOPS, Call, Outcome
 from nbcheckpoint.engine.context import Frame, current_store, frame, inside
 from nbcheckpoint.engine.effects import drive, drive_async
@@ -266,7 +266,8 @@ class Map:
 
     def _restore(self, at: int, call: Call, checkpoint: Checkpoint) -> bool:
         try:
-            self.results[at] = self.store.restore(checkpoint.id, [RESULT])[RESULT]
+            assert call.identity is not None
+            self.results[at] = result_of(self.store, checkpoint, call.identity)[RESULT]
         except Error:
             return False  # computed anew, like one that was never saved
         self.committer.restored(call, checkpoint)

@@ -27,6 +27,7 @@ from nbcheckpoint.engine.journal import Ticket
 from nbcheckpoint.engine.worker import Done, packed, work
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.model import Step
+from nbcheckpoint.store.forking import RESULT
 
 if TYPE_CHECKING:
     from nbcheckpoint.engine.step import Spec
@@ -268,7 +269,7 @@ def received(call: Call, answer: Future[Done]) -> Outcome:
     step = Step.from_json(done.step)
     call.parent.journal.ended(step)
     # What is not in the store comes straight from our own worker's hands.
-    value = call.store.restore(done.checkpoint)["result"] if done.checkpoint else cloudpickle.loads(done.value)
+    value = call.store.restore(done.checkpoint)[RESULT] if done.checkpoint else cloudpickle.loads(done.value)
     call.parent.made(call.address, value)
     return Outcome(value, step, done.checkpoint)
 

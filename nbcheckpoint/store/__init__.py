@@ -185,7 +185,7 @@ class Store:
     True
     >>> store.restore(id, ["x"])
     {'x': [1, 2]}
-    >>> store.load(id).values
+    >>> store.load(id, resolve=store.resolver()).values
     {'x': [1, 2], 'n': 3}
     >>> [found.id == id for found in store.find("0" * 64)]
     [True]
@@ -519,7 +519,7 @@ class Store:
             stream=encoded.stream,
             buffers=encoded.buffers,
             definitions=tuple(_definition(name) for name in encoded.live),
-            needs=tuple(sorted({reference.checkpoint for reference in encoded.referred})),
+            needs=tuple(sorted({reference.checkpoint for reference in encoded.referred} - {""})),
             outputs=shown,
             bytes=writer.written,
         )
@@ -638,7 +638,7 @@ class Store:
             stream = self._read(checkpoint.stream)
             buffers = [self._map(blob) for blob in checkpoint.buffers]
         try:
-            loaded = codec.decode(stream, buffers, resolve or self._resolver())
+            loaded = codec.decode(stream, buffers, resolve or self.resolver())
         except Error:
             raise
         except Exception as error:  # unpickling runs the users' own __setstate__ and imports
@@ -647,11 +647,14 @@ class Store:
         emit("checkpoint_restored", run=checkpoint.run, step=checkpoint.step, checkpoint=id)
         return loaded
 
-    def _resolver(self) -> Resolve:
-        """Loads each checkpoint that is referred to once, so that two references to one object are one object."""
+    def resolver(self) -> Resolve:
+        """What resolves references to other checkpoints: each is loaded once, so that two references to one object are
+        one object."""
         known: dict[str, dict[str, Any]] = {}
 
         def resolve(reference: Reference) -> Any:
+            if not reference.checkpoint:
+                raise NotRestorable(reference.name, "it was given by the caller, and is not in the store")
             if reference.checkpoint not in known:
                 known[reference.checkpoint] = self.restore(reference.checkpoint, resolve=resolve)
             return known[reference.checkpoint][reference.name]

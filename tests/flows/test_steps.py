@@ -240,6 +240,33 @@ def test_what_is_returned_is_never_what_was_given_before(store: Store) -> None:
     assert rows() == [1]
 
 
+def test_a_result_made_of_an_argument_is_made_of_it_again(store: Store, ran: list[Any]) -> None:
+    """Which objects are one object is part of what a call returns: restored, it is still so."""
+
+    @nbc.step
+    def checked(rows: list[int]) -> list[int]:
+        note("checked")
+        return rows
+
+    @nbc.step
+    def boxed(rows: list[int], extra: dict[str, int]) -> dict[str, Any]:
+        note("boxed")
+        return {"rows": rows, "twice": [rows, extra], "own": list(rows)}
+
+    for _ in range(2):
+        rows, extra = [1, 2], {"k": 1}
+        assert checked(rows) is rows
+        box = boxed(rows, extra)
+        assert box["rows"] is rows
+        assert box["twice"][0] is rows
+        assert box["twice"][1] is extra
+        assert box["own"] == rows
+        rows.append(3)
+        assert box["rows"] == [1, 2, 3]
+    assert ran == ["checked", "boxed"]
+    assert checked.map([[1], [2]]) == checked.map([[1], [2]]) == [[1], [2]]
+
+
 def test_a_result_that_cannot_be_saved_is_returned_and_told(store: Store, ran: list[Any]) -> None:
     import threading
 
