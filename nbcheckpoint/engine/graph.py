@@ -23,14 +23,14 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint.engine import aside, context
+from nbcheckpoint.engine import aside, context, policy
 from nbcheckpoint.engine.calling import Call, Outcome
 from nbcheckpoint.engine.context import Frame
 from nbcheckpoint.engine.effects import drive
 from nbcheckpoint.engine.flow import FlowFunction, FlowSpec, origin_of
 from nbcheckpoint.engine.step import Spec, StepFunction, step
 from nbcheckpoint.engine.watching import StepWatch
-from nbcheckpoint.errors import Error, GraphError, UsageError
+from nbcheckpoint.errors import Changed, Error, GraphError, UsageError
 from nbcheckpoint.events import emit
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Step
@@ -202,6 +202,18 @@ class Graph:
         return blake3(told.encode()).hexdigest()
 
 
+def node_code(node: StepFunction[Any, Any]) -> str | None:
+    """Identifies what a node does, with all that it reads; None where that cannot be told."""
+    try:
+        return Digester().deep(node.spec.name, node.spec.function)
+    except Unidentified:
+        return None
+
+
+def _iteration(visit: Step) -> int:
+    return int(visit.meta.get("iteration", 0))
+
+
 class _Walk:
     """One session of walking."""
 
@@ -236,7 +248,8 @@ class _Walk:
         """Where to begin, or to go on: behind the last node whose state was saved."""
         here = self.here.address
         done = [s for s in self.journal.steps_at(here) if s.kind == "node"]
-        saved = [s for s in done if s.status in ("completed", "restored") and s.checkpoint]
+        done.sort(key=_iteration)
+        saved = [s for s in self._unchanged(done) if s.status in ("completed", "restored") and s.checkpoint]
         for last in reversed(saved):
             try:
                 state = self.journal.store.restore(last.checkpoint)[RESULT]
@@ -244,14 +257,35 @@ class _Walk:
                 aside.warn(f"graph {self.graph.name}: the state after {last.name} is lost: {error}")
                 continue
             self._count(done, last)
+            self._leave_behind(done)
             return self._way_on(last, state), state
+        self._leave_behind(done)
         return self.graph.start, state
+
+    def _leave_behind(self, done: Sequence[Step]) -> None:
+        """Visits later than where it goes on are made anew, perhaps of other nodes: what they left no longer holds."""
+        self.journal.reopen([s for s in done if _iteration(s) > self.iteration and s.status == "completed"])
+
+    def _unchanged(self, done: Sequence[Step]) -> Sequence[Step]:
+        """The visits up to the first node whose code is not what it was: what that has led to no longer holds."""
+        said = policy.resolve(self.journal.settings).on_change
+        for at, visit in enumerate(done):
+            node = self.graph.nodes.get(visit.name)
+            same = node is None or visit.meta.get("code") in (None, node_code(node)) or visit.meta.get("edited")
+            if same or said == "trust":
+                continue
+            why = f"{visit.name}() changed"
+            if said == "strict":
+                raise Changed(self.journal.run_id, visit.name, why)
+            emit("step_invalidated", run=visit.run, step=visit.address, name=visit.name, reason=why)
+            return done[:at]
+        return done
 
     def _count(self, done: Sequence[Step], last: Step) -> None:
         """Counts go on where they were; what was not saved behind the last state is walked again."""
-        self.iteration = int(last.meta.get("iteration", 0))
+        self.iteration = _iteration(last)
         for found in done:
-            if int(found.meta.get("iteration", 0)) <= self.iteration:
+            if _iteration(found) <= self.iteration:
                 self.visits[found.name] += 1
                 self.here.next_slot(found.name)
                 self.journal.recorded(str(found.meta.get("slot")))
@@ -316,6 +350,7 @@ class _NodeCall(Call):
             "next": self.next,
             "edges": said,
             "ways": self.graph.ways_code(self.spec.name),
+            "code": node_code(self.graph.nodes[self.spec.name]),
         }
         return super().finish(state, seconds, before, noticed, here)
 

@@ -124,6 +124,14 @@ class Journal:
         asking = (slot for slot, step in self._slots.items() if step.meta.get("pause", {}).get("name") == name)
         return next(asking, "")
 
+    def reopen(self, steps: Sequence[Step]) -> None:
+        """These no longer hold, and are to be done again. Durably: nobody may take them for done after a crash."""
+        for step in steps:
+            left = {key: value for key, value in step.meta.items() if key in ("slot", "after", "iteration")}
+            open_again = replace(step, status="pending", checkpoint="", meta=left)
+            self.store.put_step(open_again, durable=step is steps[-1])
+            self._slots[str(step.meta["slot"])] = open_again
+
     def reload(self, slot: str, address: str) -> None:
         """Look again what is written about a step: others write answers."""
         self._slots[slot] = self.store.step(self.run.id, address)[0]

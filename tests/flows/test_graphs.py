@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import nbcheckpoint as nbc
-from nbcheckpoint.errors import Cancelled, GraphError, NotFound
+from nbcheckpoint.errors import Cancelled, Changed, GraphError, NotFound
 from nbcheckpoint.events import subscribe
 from nbcheckpoint.store import Store
 from tests.flows.bodies import note
@@ -203,6 +203,50 @@ def test_a_decision_is_kept_unless_the_edges_are_others(store: Store, ran: list[
     assert ran == []
     assert make("False").resume(again.id) == {"at": "c"}
     assert ran == ["ask"]
+
+
+def scaled(factor: int) -> nbc.Graph:
+    space: dict[str, Any] = {"note": note, "trouble": trouble, "__name__": "tests.flows.made"}
+    exec(f"def scale(s):\n    note('scale')\n    return {{**s, 'x': s['x'] * {factor}}}", space)
+    g = nbc.Graph("scaled")
+    g.node("read", lambda s: {**s, "x": 5 + 0 * note("read")})
+    g.node("scale", space["scale"])
+    g.node("high", lambda s: {**s, "high": True})
+    g.node("low", lambda s: trouble("low") or {**s, "low": True})
+    g.node("report", lambda s: trouble("report") or {**s, "done": True})
+    g.edge("read", "scale").edge("scale", "high", when=lambda s: s["x"] > 12).edge("scale", "low")
+    return g.edge("high", "report").edge("low", "report").entry("read").exit("report")
+
+
+@pytest.mark.parametrize(
+    ("said", "x", "bodies"), [("invalidate", 15, ["scale"]), ("trust", 10, []), ("strict", None, [])]
+)
+def test_a_node_whose_code_has_changed(store: Store, ran: list[Any], said: str, x: Any, bodies: list[str]) -> None:
+    """C10: what it has led to no longer holds; what came before it does."""
+    TROUBLE["report"] = OSError("gone")
+    with pytest.raises(OSError, match="gone"):
+        scaled(2).run({})
+    TROUBLE.clear()
+    ran.clear()
+    if said == "strict":
+        with pytest.raises(Changed, match=r"scale\(\) changed"):
+            scaled(3).resume(on_change=said)
+    else:
+        assert scaled(3).resume(on_change=said)["x"] == x
+    assert ran == bodies
+
+
+def test_what_a_changed_node_had_led_to_is_never_gone_on_from(store: Store, ran: list[Any]) -> None:
+    """The first walk came as far as `high`. The second takes the other way and dies there: the third must not go on
+    behind `high`, though that is the later visit and its code is what it was."""
+    TROUBLE["report"] = OSError("gone")
+    with pytest.raises(OSError, match="gone"):
+        scaled(3).run({})
+    TROUBLE["low"] = OSError("gone again")
+    with pytest.raises(OSError, match="gone again"):
+        scaled(2).resume()
+    TROUBLE.clear()
+    assert scaled(2).resume() == {"x": 10, "low": True, "done": True}
 
 
 def test_cancelling_is_heard_between_nodes(store: Store, ran: list[Any]) -> None:
