@@ -72,6 +72,9 @@ class Unaffordable(Unidentified):
         super().__init__(label, "it is too large to be looked at before every statement")
 
 
+SOME_ATOMS = 256
+"""From so many strings or numbers in a list or dict on, it is worth asking whether there is nothing else in it."""
+_ATOM_SECONDS = 3e-8
 SOME_POINTERS = 1 << 16
 _UNCHANGING = frozenset({str, bytes, int, float, complex, bool, type(None)})
 LARGE = 1 << 20
@@ -366,6 +369,8 @@ class _DigestPickler(pickle.Pickler):
                 raise Unaffordable(self._label)
         if kind in _ATOMS:
             return None
+        if (kind is list or kind is dict) and len(obj) >= SOME_ATOMS and _holds_atoms(obj):
+            return self._atoms(obj)
         if kind is set or kind is frozenset:
             return self._sorted(obj)
         if isinstance(obj, (type, types.FunctionType)):
@@ -385,6 +390,19 @@ class _DigestPickler(pickle.Pickler):
                 raise Unidentified(self._label, "it remembers earlier results")
             return ("wrapper", kind.__name__, self._digester.deep(self._label, obj.__wrapped__))
         return self._mutable(obj) if is_mutable(kind) else None
+
+    def _atoms(self, obj: Any) -> Any:
+        """Strings and numbers only: none of them needs a word of ours, so pickle goes through them by itself."""
+        met = self._digester.meet(self._label, obj)
+        if met is not None:
+            return ("again", *met)
+        if self._deadline is not None and time.thread_time() + len(obj) * _ATOM_SECONDS > self._deadline:
+            raise Unaffordable(self._label)
+        hasher = blake3()
+        pickler = pickle.Pickler(_Hashing(hasher), protocol=5)
+        pickler.fast = True
+        pickler.dump(obj)
+        return ("atoms", type(obj).__name__, hasher.hexdigest())
 
     def _closure(self, function: types.FunctionType) -> Any:
         """A function some library made on the fly: what it was made from counts, not its name."""
@@ -455,6 +473,12 @@ def _hides(kind: type) -> bool:
         return False
     own = ("__getstate__", "__reduce__", "__reduce_ex__")
     return any(name in vars(cls) for cls in type.mro(kind)[:-1] if is_user_code(cls) for name in own)
+
+
+def _holds_atoms(obj: list[Any] | dict[Any, Any]) -> bool:
+    return _UNCHANGING.issuperset(map(type, obj)) and (
+        type(obj) is list or _UNCHANGING.issuperset(map(type, obj.values()))  # type: ignore[union-attr]  # a dict
+    )
 
 
 class _Hashing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import subprocess
 import sys
@@ -163,3 +164,32 @@ def test_equal_digests_mean_equal_values(one: Any, two: Any) -> None:
     import copy
 
     assert digest(copy.deepcopy(one)) == digest(one)
+
+
+MANY = [f"name {n}" for n in range(1000)]
+
+
+def test_many_strings_and_numbers_are_told_apart_as_few_are() -> None:
+    """They are gone through by pickle alone; what holds for few must hold for them."""
+    ones: list[Any] = [1] * 1000
+    others = [
+        MANY, MANY[::-1], MANY[:-1], [*MANY[:-1], "other"], tuple(MANY), dict.fromkeys(MANY), dict.fromkeys(MANY, 0),
+        dict.fromkeys(MANY, False), dict.fromkeys(MANY[::-1]), set(MANY), ones, [*ones[:-1], True], [*ones[:-1], 1.0],
+        [*ones[:-1], None], [*ones[:-1], "1"], [0.0] * 1000, [-0.0] * 1000, [float("nan")] * 1000, [b"1"] * 1000,
+        [MANY, MANY], [MANY, list(MANY)], [*ones, []], [*ones, [1]], [ones, MANY], [MANY, ones],
+    ]  # fmt: skip
+    digests = [digest(value) for value in others]
+    assert len(set(digests)) == len(digests)
+    assert digest(["".join(["na", "me ", str(n)]) for n in range(1000)]) == digest(MANY), "not the same objects"
+    assert digest(copy.deepcopy([MANY, MANY])) == digest([MANY, MANY]), "but the same object twice"
+
+
+def test_one_that_is_shared_by_two_inputs_counts_as_shared() -> None:
+    together, apart = Digester(), Digester()
+    assert together.digest("a", MANY) == apart.digest("a", MANY)
+    assert together.digest("b", [MANY]) != apart.digest("b", [list(MANY)])
+
+
+def test_there_is_no_time_for_many_when_there_is_none() -> None:
+    with pytest.raises(Unidentified):
+        Digester(deadline=0.0).digest("v", [MANY])
