@@ -285,8 +285,15 @@ def is_user_module(name: str) -> bool:
 def _is_user_file(path: str) -> bool:
     if not path or path.startswith("<"):
         return False  # built in or frozen
-    real = os.path.realpath(path)
-    return not any(real.startswith(folder + os.sep) for folder in _installed())
+    folder, name = os.path.split(path)
+    real = os.path.realpath(path) if os.path.islink(path) else os.path.join(_real_folder(folder), name)
+    return not real.startswith(_installed())
+
+
+@lru_cache(maxsize=1024)
+def _real_folder(path: str) -> str:
+    """Asked once for all modules in it: following links takes a system call for each part of the path."""
+    return os.path.realpath(path)
 
 
 @lru_cache(maxsize=1)
@@ -295,4 +302,4 @@ def _installed() -> tuple[str, ...]:
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {site.getusersitepackages(), *(getattr(site, "getsitepackages", list)())}
     paths.add(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return tuple(os.path.realpath(path) for path in paths if path)
+    return tuple(os.path.realpath(path) + os.sep for path in paths if path)

@@ -83,23 +83,30 @@ def sharing(
     return found
 
 
-_judged: tuple[list[Any], list[tuple[str, types.ModuleType]]] = [], []
-"""All modules there were, and which of them are the user's: there are thousands, and they hardly ever change."""
+_judged: dict[str, tuple[Any, bool]] = {}
+"""Modules by name, and whether they are the user's: there are thousands, and they hardly ever change."""
+_there: list[Any] = []
+"""All modules there were at the last look."""
+_own: list[tuple[str, types.ModuleType]] = []
 
 
 def _user_modules() -> list[tuple[str, types.ModuleType]]:
     """Modules of the user's: they hold objects whether or not the notebook has a name for them."""
-    global _judged
+    global _there, _own
     there = list(sys.modules.values())
-    # Element by element, and the same object is equal to itself: quicker than any loop of ours.
-    if len(there) != len(_judged[0]) or any(map(operator.is_not, there, _judged[0])):
-        own = [
-            (f"module {name}", module)
-            for name, module in list(sys.modules.items())
-            if isinstance(module, types.ModuleType) and name != "__main__" and is_user_code(module)
-        ]
-        _judged = there, own
-    return _judged[1]
+    if len(there) != len(_there) or any(map(operator.is_not, there, _there)):
+        _there, _own = there, list(_judge())
+    return _own
+
+
+def _judge() -> Iterator[tuple[str, types.ModuleType]]:
+    for name, module in list(sys.modules.items()):
+        known = _judged.get(name)
+        if known is None or known[0] is not module:
+            own = isinstance(module, types.ModuleType) and name != "__main__" and is_user_code(module)
+            known = _judged[name] = (module, own)
+        if known[1]:
+            yield f"module {name}", module
 
 
 def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:

@@ -7,6 +7,8 @@ import itertools
 import pickle
 import sys
 import threading
+import types
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pandas as pd
 import pytest
 
 from nbcheckpoint.engine.pace import Pace
+from nbcheckpoint.fingerprint import code
 from nbcheckpoint.fingerprint.values import Digester, likely_seconds
 from nbcheckpoint.notebook import loops, namespace, weave
 
@@ -165,3 +168,26 @@ def test_no_number_is_lost_or_given_twice_when_the_bell_rings_in_another_thread(
         sys.setswitchinterval(before)
         over.set()
         ringer.join()
+
+
+def test_a_module_that_takes_the_place_of_another_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All modules are looked at only when they are not the same objects as before."""
+    mine = {"a": [1]}
+    first, second = types.ModuleType("mine_of_mine"), types.ModuleType("mine_of_mine")
+    first.__file__ = second.__file__ = "/somewhere/mine_of_mine.py"
+    monkeypatch.setitem(sys.modules, "mine_of_mine", first)
+    assert namespace.sharing({"a"}, mine) == set()
+    second.held = mine["a"]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mine_of_mine", second)
+    assert namespace.sharing({"a"}, mine) == {"module mine_of_mine"}
+
+
+def test_a_link_to_a_file_of_the_users_is_the_users(tmp_path: Path) -> None:
+    installed = Path(np.__file__).parent
+    linked, plain = tmp_path / "linked.py", tmp_path / "plain.py"
+    linked.symlink_to(installed / "__init__.py")
+    plain.write_text("")
+    (tmp_path / "folder").symlink_to(installed)
+    assert code._is_user_file(str(plain))
+    assert not code._is_user_file(str(linked))
+    assert not code._is_user_file(str(tmp_path / "folder" / "__init__.py"))
