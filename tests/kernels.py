@@ -22,9 +22,17 @@ class Cell:
         self.stderr = ""
         self.results: list[dict[str, Any]] = []
         self.displays: list[dict[str, Any]] = []
+        self.updates: list[dict[str, Any]] = []
         self.error: str = ""
         self.traceback: list[str] = []
         self.order: list[str] = []
+
+    def update(self, content: dict[str, Any]) -> None:
+        """What a display showed before is kept in `updates`."""
+        for at, shown in enumerate(self.displays):
+            if shown["transient"].get("display_id") == content["transient"]["display_id"]:
+                self.updates.append(shown)
+                self.displays[at] = content
 
     @property
     def line(self) -> str:
@@ -97,6 +105,8 @@ class Kernel:
                 cell.results.append(content)
             elif kind == "display_data":
                 cell.displays.append(content)
+            elif kind == "update_display_data":
+                cell.update(content)
             elif kind == "error":
                 cell.error, cell.traceback = content["ename"], content["traceback"]
             elif kind == "status" and content["execution_state"] == "idle":

@@ -19,6 +19,8 @@ FLOOR_SECONDS = 0.005
 """Enough for what is not large."""
 WORTH = 0.25
 """A result is kept if saving it takes less than this share of computing it."""
+TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS = 2.0, 1.0
+"""A loop that takes longer says how far it is, and not more often than that."""
 FIRST_RATE = 500e6
 """Bytes per second a save is taken to manage before one was measured."""
 
@@ -60,3 +62,18 @@ class Pace:
     def interval(self, cost: float) -> float:
         """Seconds until a loop saves again, when one save takes that long."""
         return max(LEAST_SECONDS, cost / self.overhead if self.overhead > 0 else float("inf"))
+
+
+def seconds_left(done: int, total: int, seconds: float, earlier: float = 0.0) -> float | None:
+    """How long a loop will still take, when so many of its items took so long; None where nobody knows.
+
+    `earlier` is what all of it took the last time. In the beginning that says more than the first few items do.
+    """
+    if not total:
+        return earlier - seconds if earlier > seconds else None
+    share = min(1.0, done / total)
+    own = seconds / done * (total - done) if done else None
+    if not earlier:
+        return own
+    then = earlier * (1 - share)
+    return then if own is None else share * own + (1 - share) * then

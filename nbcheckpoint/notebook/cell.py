@@ -43,6 +43,10 @@ class Cell:
     done: list[line.Done] = field(default_factory=list)
     waiting_seconds: float = 0.0
     """Work in statements whose checkpoints are not committed yet."""
+    shown: str = ""
+    """The display that says how far its loop is, if there is one."""
+    shown_last: bool = False
+    """Is that what the cell showed last?"""
     note: str = ""
     on_save_error: OnSaveError = "warn"
     asked: bool = False

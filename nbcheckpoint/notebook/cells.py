@@ -356,6 +356,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             nodes = cell.loops[number]
             made = Loops(nodes, node, self.shell.user_ns, self.pace, cell.chosen.every)
             made.resume, made.loaded, made.outputs = found.progress, loaded, outputs
+            made.earlier_seconds = self._took_earlier(key)
             cell.running.loops = made
         return True
 
@@ -365,6 +366,11 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         wanted = {"all": True, "none": False}.get(self.shell.ast_node_interactivity, is_last)
         quiet = is_last and self.shell.displayhook.quiet()  # by a semicolon
         return isinstance(cell.statements[number], ast.Expr) and wanted and not quiet
+
+    def _took_earlier(self, key: str) -> float:
+        """Seconds such a statement took when it last came to its end, with whatever inputs."""
+        earlier = self.session.store.find(key, limit=5)
+        return next((found.seconds for found in earlier if found.progress is None), 0.0)
 
     def _deadline(self, key: str) -> tuple[float, bool, bool]:
         """Until when to look at the inputs; is there a checkpoint for this code; is it likely to be slow?"""
@@ -547,6 +553,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         assert cell.chosen is not None
         files.stop(running.watch)
         outputs = running.recorder.stop()
+        cell.shown_last = running.number == len(cell.statements) - 1 and not outputs
         loops_ = running.loops
         if loops_ is not None:
             loops_.stop()
@@ -676,11 +683,16 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
     def _show(self, cell: Cell) -> None:
         notice, self.session.notice = self.session.notice, ""
         note = " · ".join(filter(None, (cell.note, notice)))
+        place = cell.shown if cell.shown_last else ""
+        if cell.shown and not place:
+            line.clear(self.shell, cell.shown)
         if note:
             self.notes.append(note)
-            line.show(self.shell, "note", note)
+            line.show(self.shell, "note", note, display=place)
         elif cell.chosen is not None and any(not done.quick for done in cell.done) and not cell.chosen.quiet:
             status, text = line.summary(cell.done, len(cell.statements))
             checkpoint = cell.done[-1].checkpoint
             id = checkpoint.id if checkpoint else ""
-            line.show(self.shell, status, text, checkpoint=id, code=line.checksum(cell.raw))
+            line.show(self.shell, status, text, display=place, checkpoint=id, code=line.checksum(cell.raw))
+        elif place:
+            line.clear(self.shell, place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import secrets
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from nbcheckpoint.model import Checkpoint, NotSaved, Progress, Reason
 from nbcheckpoint.units import say_duration, say_size
 
 _COLOURS = {
+    "running": "var(--jp-border-color1, #bdbdbd)",
     "restored": "var(--jp-success-color1, #388e3c)",
     "resumed": "var(--jp-success-color1, #388e3c)",
     "computed": "var(--jp-info-color1, #0097a7)",
@@ -135,15 +137,52 @@ def checksum(source: str) -> str:
     return f"{zlib.crc32(source.encode('utf-8', 'surrogatepass')):08x}"
 
 
-def show(shell: Any, status: str, text: str, **data: Any) -> None:
-    """Publish the line. The metadata is for front ends: a badge needs no parsing of text."""
+def show(shell: Any, status: str, text: str, *, display: str = "", **data: Any) -> None:
+    """Publish the line, or put it in place of what a display shows. The metadata is for front ends: a badge needs no
+    parsing of text."""
+    _publish(shell, status, text, data, display, update=bool(display))
+
+
+def show_progress(shell: Any, done: int, total: int, left: float | None, *, display: str = "") -> str:
+    """How far a loop is, in place of what was said before. Returns the display it is in."""
+    place = display or f"nbcheckpoint-{secrets.token_hex(8)}"
+    _publish(shell, "running", say_progress(done, total, left), {}, place, update=bool(display))
+    return place
+
+
+def clear(shell: Any, display: str) -> None:
+    """Say nothing there any more."""
+    _send(shell, {"text/plain": "", "text/html": ""}, {}, display, update=True)
+
+
+def say_progress(done: int, total: int, left: float | None) -> str:
+    """`loop 37 of 100 · 2m left`, as people count."""
+    of = f" of {total:,}" if total else ""
+    at = min(done + 1, total) if total else done + 1
+    return f"loop {at:,}{of}" + (f" · {_about(left)} left" if left is not None and left >= 0.5 else "")
+
+
+def _about(seconds: float) -> str:
+    """A guess, not to the second."""
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{round(seconds)} s"
+    return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02d}m"
+
+
+def _publish(shell: Any, status: str, text: str, data: dict[str, Any], display: str, *, update: bool) -> None:
     colour = _COLOURS.get(status, _COLOURS["note"])
     body = (
         '<div class="nbcheckpoint-line" style="font-size: var(--jp-ui-font-size1, 13px); '
         f"color: var(--jp-ui-font-color2, #616161); border-left: 3px solid {colour}; "
         f'padding-left: 8px; margin: 2px 0;">{html.escape(text)}</div>'
     )
-    shell.display_pub.publish(
-        {"text/plain": text, "text/html": body},
-        {"nbcheckpoint": {"status": status, "text": text, **data}},
-    )
+    told = {"nbcheckpoint": {"status": status, "text": text, **data}}
+    _send(shell, {"text/plain": text, "text/html": body}, told, display, update=update)
+
+
+def _send(shell: Any, data: dict[str, str], metadata: dict[str, Any], display: str, *, update: bool) -> None:
+    """Past whatever records what the cell itself shows."""
+    pub = shell.display_pub
+    more = {"transient": {"display_id": display}, "update": update} if display else {}
+    type(pub).publish(pub, data, metadata, **more)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from nbcheckpoint.engine.identity import is_missed
 from nbcheckpoint.engine.loop import ExplicitLoop
-from nbcheckpoint.engine.pace import Pace
+from nbcheckpoint.engine.pace import TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS, Pace, seconds_left
 from nbcheckpoint.errors import Error
 from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
@@ -93,7 +93,8 @@ class LoopHooks:
                 self._bind_progress(loops_, loop)
         else:
             loop.done += 1
-            if loop.due or loop.done == loop.at:
+            if loop.rung or loop.done == loop.at:
+                loop.rung = False
                 self._boundary(loops_, loop)
         return True
 
@@ -108,6 +109,8 @@ class LoopHooks:
         loop.start = {**(loop.start or rng.states()), **loops_.drawn_from}
         size = sum(quick_size(value) for value in running.identity.values.values())
         loop.arm(self.pace.cost(size))
+        if self._is_watched(self._cell):
+            loop.tell_in(TOLD_AFTER_SECONDS)
 
     def _go_on(self, loops_: Loops, loop: Loop, progress: Progress) -> None:
         """Skip what is done, and bind what it had left; or begin anew and say why."""
@@ -143,6 +146,10 @@ class LoopHooks:
         running = cell.running
         if running is None or running.loops is not loops_:
             return loop.stop()  # a generator somebody kept
+        if loop.to_tell:
+            self._tell(cell, running, loops_, loop)
+        if not loop.to_save:
+            return None
         if loops_.is_saving and cell.chosen is not None and cell.chosen.every is None:
             return loop.arm_soon()  # the disk is slow: rather a little later than wait for it
         started, busy = time.perf_counter(), time.thread_time()
@@ -158,13 +165,13 @@ class LoopHooks:
             running.interrupted = True
             raise KeyboardInterrupt
         # By the time it kept the processor: on a busy machine everything takes longer, the loop itself too.
-        return loop.stop() if loops_.problem else loop.arm(time.thread_time() - busy)
+        return loop.give_up() if loops_.problem else loop.arm(time.thread_time() - busy)
 
     def _save_progress(self, cell: Cell, running: Running, loops_: Loops, loop: Loop) -> str:
         problem = leaves.obstacle(running, leaves.surroundings())
         if problem:
             return problem
-        seconds = loops_.before_seconds + time.perf_counter() - running.started - loops_.saving_seconds
+        seconds = _worked(running, loops_)
         draft = leaves.draft(running, self.shell.user_ns, self._place(cell, running), seconds)
         if draft.checkpoint is None:
             return draft.problem
@@ -181,8 +188,28 @@ class LoopHooks:
             return "; ".join(line.not_saved(item) for item in lost)
         loops_.saved_one(result, self.session.forget)
         if cell.step is not None:
-            self.session.note_progress(cell.step, loop.done, loop.total, seconds)
+            left = seconds_left(loop.done, loop.total, seconds, loops_.earlier_seconds)
+            self.session.note_progress(cell.step, loop.done, loop.total, seconds, left)
         return ""
+
+    # Telling
+
+    def _is_watched(self, cell: Cell) -> bool:
+        """Does somebody see the line while it runs? A terminal would show a new one each time."""
+        quiet = cell.chosen is None or cell.chosen.quiet
+        return not quiet and hasattr(self.shell, "kernel") and self.session.on_progress is None
+
+    def _tell(self, cell: Cell, running: Running, loops_: Loops, loop: Loop) -> None:
+        """Say how far it is, unless it says so itself. Never raises: it is not worth the loop."""
+        loop.tell_in(TOLD_EVERY_SECONDS)
+        if running.recorder.has_recorded and not cell.shown:
+            return
+        seconds = _worked(running, loops_)
+        left = seconds_left(loop.done, loop.total, seconds, loops_.earlier_seconds)
+        try:
+            cell.shown = line.show_progress(self.shell, loop.done, loop.total, left, display=cell.shown)
+        except Exception:  # whatever is in the place of the front end
+            loop.to_tell = False
 
     # Binding
 
@@ -219,3 +246,8 @@ class LoopHooks:
         assert cell.step is not None
         last = running.number == len(cell.statements) - 1
         return Place(cell.chosen, cell.step, self.session.workflow, last)
+
+
+def _worked(running: Running, loops_: Loops) -> float:
+    """Seconds of the loop's own work so far, here and before."""
+    return loops_.before_seconds + time.perf_counter() - running.started - loops_.saving_seconds

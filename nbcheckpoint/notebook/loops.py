@@ -72,6 +72,8 @@ class Loops:
         """The progress it went on from."""
         self.loaded: dict[str, Any] = {}
         self.outputs: list[dict[str, Any]] = []
+        self.earlier_seconds = 0.0
+        """What all of the statement took the last time it came to its end, if it ever did."""
         self.saving_seconds = 0.0
         self.problem = ""
         """Why their progress is not being saved, if it is not."""
@@ -177,6 +179,11 @@ class Loop:
         self._pace = pace
         self._every = every
         self._bell: alarm.Call | None = None
+        self._watch: alarm.Call | None = None
+        self.rung = False
+        """Is there anything at all to be done before the next item?"""
+        self.to_tell = False
+        """Is somebody to be told how far it is?"""
         self.at = -1
         """Save when so many iterations are done; -1: by the clock."""
         self.begun = False
@@ -281,8 +288,8 @@ class Loop:
                     trail.note(item)
                 self._last = item
                 yield item
-                if self.due or done == self.at:
-                    self.done = done
+                if self.rung or done == self.at:
+                    self.done, self.rung = done, False
                     boundary()
             self.done = done
             self.stop()
@@ -301,14 +308,15 @@ class Loop:
         while rest:
             stretch = rest[:_STRETCH]
             ahead, back = self._stretch = iter(stretch), list[Any]()
-            if self.due:
+            if self.rung:
                 back.extend(ahead)
             yield ahead
             through = len(stretch) - len(back)
             self.done += through
             rest = rest[through:]
             self._iterator = iter(rest)
-            if self.due:
+            if self.rung:
+                self.rung = False
                 boundary()
         self.stop()
 
@@ -331,16 +339,42 @@ class Loop:
         self._bell = alarm.later(seconds, self.ring)
 
     def ring(self) -> None:
-        """It is time."""
+        """It is time to save."""
         self.due = True
+        self._stop_short()
+
+    def tell_in(self, seconds: float) -> None:
+        """Come back in so many seconds to tell how far it is."""
+        self.to_tell = False
+        self._watch = alarm.later(seconds, self._tell)
+
+    def _tell(self) -> None:
+        self.to_tell = True
+        self._stop_short()
+
+    def _stop_short(self) -> None:
+        """Before the very next item. Last of all: what it is for must be known by then."""
+        self.rung = True
         ahead, back = self._stretch
         back.extend(ahead)
 
-    def stop(self) -> None:
-        """It has come to its end, or is not to be saved any more."""
+    @property
+    def to_save(self) -> bool:
+        """Is it time, or are so many done?"""
+        return self.due or self.done == self.at
+
+    def give_up(self) -> None:
+        """It is not to be saved any more."""
         if self._bell is not None:
             self._bell.call_off()
         self.due, self.at, self.open = False, -1, False
+
+    def stop(self) -> None:
+        """It has come to its end."""
+        self.give_up()
+        if self._watch is not None:
+            self._watch.call_off()
+        self.to_tell = self.rung = False
 
 
 def _rest_of(iterator: Any) -> range:

@@ -46,6 +46,10 @@ class Recorder:
         return [_joined(output) for output in self._outputs]
 
     @property
+    def has_recorded(self) -> bool:
+        return bool(self._outputs)
+
+    @property
     def live(self) -> bool:
         """Did the cell show something that lives in the kernel and cannot be replayed?"""
         return any(WIDGET in output.get("data", {}) for output in self._outputs)

@@ -184,9 +184,9 @@ class Session:
         if self._upkeep is not None:
             self._upkeep.superseded(checkpoint.bytes)
 
-    def note_progress(self, step: Step, done: int, total: int, seconds: float) -> None:
+    def note_progress(self, step: Step, done: int, total: int, seconds: float, left: float | None) -> None:
         """How far a loop of a running cell has come, for whoever is watching, with a guess how long it will take."""
-        left = round(seconds / done * (total - done), 1) if done and total else None
+        left = round(left, 1) if left is not None else None
         self._expect_nothing()
         self._note(replace(step, seconds=seconds, meta={**step.meta, "done": done, "total": total, "left": left}))
         if self.on_progress is not None:

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nbcheckpoint.engine.pace import Pace
+from nbcheckpoint.engine.pace import Pace, seconds_left
 from nbcheckpoint.fingerprint import code
 from nbcheckpoint.fingerprint.values import Digester, likely_seconds
-from nbcheckpoint.notebook import loops, namespace, weave
+from nbcheckpoint.notebook import line, loops, namespace, weave
 
 
 @pytest.mark.parametrize("source", ["x = 1", "x = y = [a, (b, 'c')]", "x = {'a': [b]}", "pass", "x", "'text'"])
@@ -191,3 +191,23 @@ def test_a_link_to_a_file_of_the_users_is_the_users(tmp_path: Path) -> None:
     assert code._is_user_file(str(plain))
     assert not code._is_user_file(str(linked))
     assert not code._is_user_file(str(tmp_path / "folder" / "__init__.py"))
+
+
+def test_the_time_left_follows_the_last_run_first_and_its_own_pace_later() -> None:
+    assert seconds_left(0, 100, 0.0) is None
+    assert seconds_left(10, 100, 5.0) == pytest.approx(45)
+    assert seconds_left(100, 100, 50.0) == 0
+    assert seconds_left(0, 100, 0.0, earlier=80.0) == pytest.approx(80), "nothing of its own to go by"
+    assert 72 > (seconds_left(10, 100, 5.0, earlier=80.0) or 0) > 69, "hardly anything"
+    assert seconds_left(99, 100, 49.5, earlier=80.0) == pytest.approx(0.503, abs=0.01), "almost everything"
+    assert seconds_left(7, 0, 5.0) is None
+    assert seconds_left(7, 0, 5.0, earlier=80.0) == 75
+    assert seconds_left(7, 0, 90.0, earlier=80.0) is None, "it takes longer than the last time, nobody knows how long"
+
+
+def test_progress_is_said_as_people_count() -> None:
+    assert line.say_progress(36, 100, 120.0) == "loop 37 of 100 · 2m left"
+    assert line.say_progress(0, 1200, 7260.0) == "loop 1 of 1,200 · 2h 01m left"
+    assert line.say_progress(1, 2, 59.6) == "loop 2 of 2 · 60 s left"
+    assert line.say_progress(100, 100, 0.0) == "loop 100 of 100"
+    assert line.say_progress(0, 0, None) == "loop 1"
