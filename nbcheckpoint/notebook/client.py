@@ -57,7 +57,10 @@ class Unattended:
     start_new_kernel = run_sync(async_start_new_kernel)
 
     async def async_start_new_kernel_client(self) -> Any:
-        client = await super().async_start_new_kernel_client()  # type: ignore[misc]  # NotebookClient's
+        try:
+            client = await super().async_start_new_kernel_client()  # type: ignore[misc]  # NotebookClient's
+        except RuntimeError as error:  # it died, or did not answer, before it was ready
+            raise DeadKernelError(str(error)) from error
         if self.begin_with is not None:
             await self._begin(self.begin_with)
         return client

@@ -8,6 +8,7 @@ has been saved until then is there in any case.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -31,13 +32,19 @@ OURS = "python3"
 """Kernels of that name are this interpreter: it has what is installed here, whatever the machine calls so."""
 
 
+_unheard = logging.getLogger("nbcheckpoint.nbclient")
+"""What nbclient logs is told by our errors."""
+_unheard.addHandler(logging.NullHandler())
+_unheard.propagate = False
+
+
 class KernelDied(Error):
     """The kernel is gone in the middle of a cell."""
 
     hint = "run it again: it goes on from what was saved"
 
     def __init__(self, cell: int) -> None:
-        super().__init__(f"the kernel died in cell {cell}")
+        super().__init__(f"the kernel died in cell {cell}" if cell else "the kernel died before the first cell")
         self.cell = cell
 
 
@@ -127,6 +134,7 @@ class Headless:
         self._tasks: set[Any] = set()
         self._client: Any = Client(
             notebook,
+            log=_unheard,
             timeout=None,
             allow_errors=allow_errors,
             record_timing=False,  # when it was run is no part of what it shows

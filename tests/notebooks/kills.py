@@ -12,6 +12,7 @@ import random
 import shutil
 import signal
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -75,7 +76,7 @@ def torment(name: str, folder: Path, kills: int, seed: str = "") -> Tally:
         code = _cut(place, how, chance.uniform(0.2, took))
         if code != 0:
             tally.kills[how] = tally.kills.get(how, 0) + 1
-            assert code in CODES[how], (name, how, code)
+            assert code in CODES[how], (name, how, code, (place / "said.txt").read_text())
             continue
         _compare(tally, place, wanted)
         turn += 1
@@ -109,13 +110,15 @@ def _forked(folder: Path) -> int:
         return child
     try:
         os.chdir(folder)
-        quiet = os.open(os.devnull, os.O_WRONLY)
+        quiet = os.open("said.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
         words = ["run", "work.ipynb", "-o", "out.ipynb", "--report", "json", "--grace", "4s", *EVERYTHING]
         main.main(words, standalone_mode=True)
     except SystemExit as end:
         os._exit(end.code if isinstance(end.code, int) else 1)
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(99)
 
