@@ -1,6 +1,7 @@
 """The command line: parse, call, show. Every command takes `--store` and `--json`.
 
-Exit codes: 0 done, 1 the notebook failed, 2 usage, 3 not found, 5 store problem, 6 untrusted.
+Exit codes: 0 done, 1 the notebook failed, 2 usage, 3 not found, 4 paused and waiting, 5 store problem, 6 untrusted;
+130 and 143 when a run was stopped by Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote
 
 from blake3 import blake3
 from msgspec.structs import replace
@@ -251,7 +252,11 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
             appends = bool(kept and given & os.O_APPEND and not given & os.O_RDWR)
             reads = not writes or bool(kept and not appends and given & (os.O_APPEND | os.O_RDWR))
             _note(os.fspath(path), reads=reads, writes=writes, appends=appends)
-    elif event in ("os.listdir", "os.scandir", "sqlite3.connect"):
+    elif event == "sqlite3.connect":
+        path = _database(os.fsdecode(args[0])) if isinstance(args[0], (str, bytes, os.PathLike)) else ""
+        if path:
+            _note(path, reads=True, writes=False)
+    elif event in ("os.listdir", "os.scandir"):
         path = args[0]
         if path is None or isinstance(path, (str, os.PathLike)):
             _note(os.fspath(path or "."), reads=True, writes=False)
@@ -263,6 +268,16 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         _note(os.fspath(args[1]), reads=False, writes=True)
     elif event in ("os.remove", "os.rmdir", "shutil.rmtree", "os.mkdir") and args[-1] in (-1, None):
         _note_change(args[0], made=event == "os.mkdir")
+
+
+def _database(name: str) -> str:
+    """The file behind what SQLite is given: a path or a URI. None behind a database in memory."""
+    if name.startswith("file:"):
+        if "mode=memory" in name:
+            return ""
+        name = unquote(name[len("file:") :].partition("?")[0].partition("#")[0])
+        name = "/" + name[2:].partition("/")[2] if name.startswith("//") else name
+    return "" if name == ":memory:" else name
 
 
 def _note(path: str, *, reads: bool, writes: bool, appends: bool = False) -> None:
