@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from jupyter_server.auth import Authorizer
 from msgspec.structs import replace
 
 from nbcheckpoint import errors
@@ -367,11 +368,20 @@ def test_an_upload_that_breaks_off_leaves_nothing_behind(server: Server, store: 
     assert told(server, "runs")["runs"] == []
 
 
-def test_an_upload_is_not_kept_for_strangers(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who may not import is refused before a byte of it is written."""
+class Deny(Authorizer):
+    """Nobody may do anything."""
+
+    def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+        return False
+
+
+def test_an_upload_is_not_kept_for_those_who_may_not_import(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused before a byte of it is written, strangers as well as users without that right."""
     kept: list[object] = []
     monkeypatch.setattr(handler.tempfile, "TemporaryFile", lambda: kept.append(1))
     assert server.ask("import", method="POST", body=b"x" * 1000, token=None)[0] == 403
+    server.app.web_app.settings["authorizer"] = Deny(parent=server.app)
+    assert server.ask("import", method="POST", body=b"x" * 1000)[0] == 403
     assert kept == []
 
 

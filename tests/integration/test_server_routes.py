@@ -161,6 +161,7 @@ def test_status_workflow_text_and_tag_narrow_the_list(server: Server, store: Lis
         {"limit": "10000000000000000000001"},
         {"limit": "²"},
         {"status": "fine"},
+        {"status": "null"},
         {"before": "../../etc"},
         {"path": "../outside.ipynb"},
         {"path": "a/../../outside.ipynb"},

@@ -15,15 +15,12 @@ import pytest
 
 from nbcheckpoint.model import Step
 from nbcheckpoint.server import watching
-from nbcheckpoint.server.watching import Watchers
+from nbcheckpoint.server.watching import Watcher, Watchers
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.liveness import this_process
 from nbcheckpoint.store.watching import Mark
 from tests.integration.server import TOKEN, Server, at, serving
 from tests.stores import add_run, add_step
-
-PATIENCE = "30"
-"""Seconds a wait takes at most: a test that needs them all has failed, see `in_time`."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +43,15 @@ def store(server: Server) -> Iterator[Store]:
 
 
 @pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadPoolExecutor]:
+    """Those who wait. Their time is never over: who is not told waits until the test gives up, and has failed."""
+    real = Watcher._told
+
+    async def told(self: Watcher, since: str, seconds: float, gone: Any) -> None:
+        vars(self)["patient"] = vars(self).get("patient", 0) + 1
+        await real(self, since, 1000 * seconds, gone)
+
+    monkeypatch.setattr(Watcher, "_told", told)
     with ThreadPoolExecutor(12) as pool:
         yield pool
 
@@ -72,9 +77,9 @@ def watchers(server: Server) -> Watchers:
 
 
 def waiting(server: Server, pool: ThreadPoolExecutor, since: str, count: int = 1, **query: str) -> list[Future[str]]:
-    """So many waits that are under way."""
-    asked = [pool.submit(token, server, since=since, seconds=PATIENCE, **query) for _ in range(count)]
-    until(lambda: sum(watcher.waiting for watcher in watchers(server)._watchers.values()) == count)
+    """So many waits that are under way, none of which is still looking for itself."""
+    asked = [pool.submit(token, server, since=since, seconds="30", **query) for _ in range(count)]
+    until(lambda: sum(vars(watcher).get("patient", 0) for watcher in watchers(server)._watchers.values()) == count)
     return asked
 
 
