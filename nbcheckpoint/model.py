@@ -344,6 +344,17 @@ def home_of(run: Run) -> Any:
     raise StoreError(f"the store that run {run.id} came from is not open", hint="open it, and ask the store")
 
 
+T = TypeVar("T")
+
+
+def shaped(value: Any, kind: type[T], otherwise: T) -> T:
+    """The value, if it has that shape. What stands in a `meta` may be of any: records come from everywhere."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return otherwise
+
+
 def utc_now() -> str:
     """Now, as every record writes it."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

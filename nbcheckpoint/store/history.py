@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from nbcheckpoint.model import Event, Run, Step
+from nbcheckpoint.model import Event, Run, Step, shaped
 from nbcheckpoint.store.telling import RUN_EVENTS, STEP_EVENTS
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ def events(store: Store, run: str) -> list[Event]:
 
 
 def _of_run(run: Run) -> Iterator[Event]:
-    forked = run.meta.get("forked")
+    forked = shaped(run.meta.get("forked"), dict[str, Any], {})
     kind = "run_forked" if forked else "run_started"
     yield Event(type=kind, time=run.created, run=run.id, data=dict(forked or {"workflow": run.workflow}))
-    for moment in run.meta.get("resumed", ()):
+    for moment in shaped(run.meta.get("resumed"), list[str], []):
         yield Event(type="run_resumed", time=moment, run=run.id)
 
 
@@ -39,31 +39,35 @@ def _end(run: Run) -> Iterator[Event]:
 
 
 def _of_step(step: Step) -> Iterator[Event]:
-    def told(type: str, time: str, **data: Any) -> Event:
+    def told(type: str, time: str, /, **data: Any) -> Event:
         return Event(type=type, time=time, run=step.run, step=step.address, data={"name": step.name, **data})
 
     ended = _later(step.started, step.seconds)
     if "pause" in step.meta:
-        yield told("pause_opened", step.started, prompt=step.meta["pause"].get("prompt", ""))
+        yield told("pause_opened", step.started, prompt=_part(step, "pause").get("prompt", ""))
         if "answer" in step.meta:
-            yield told("pause_answered", step.meta["answer"].get("at", ended))
+            yield told("pause_answered", str(_part(step, "answer").get("at", ended)))
         return
     if step.started and step.status != "restored":
         yield told("step_started", step.started)
-    for tried in step.meta.get("retried", ()):
-        yield told("step_retried", tried.get("at", ""), error=tried.get("error", ""))
+    for tried in shaped(step.meta.get("retried"), list[dict[str, Any]], []):
+        yield told("step_retried", str(tried.get("at", "")), error=tried.get("error", ""))
     if step.status in STEP_EVENTS and step.status != "running":
         more = {"error": step.error} if step.error else {}
         yield told(STEP_EVENTS[step.status], ended, **more)
     if step.checkpoint and step.status == "completed":
         yield told("checkpoint_saved", ended, checkpoint=step.checkpoint, bytes=step.bytes)
-    for way in step.meta.get("edges", ()):
+    for way in shaped(step.meta.get("edges"), list[dict[str, Any]], []):
         yield told("edge_evaluated", ended, **way)
+
+
+def _part(step: Step, name: str) -> dict[str, Any]:
+    return shaped(step.meta.get(name), dict[str, Any], {})
 
 
 def _later(moment: str, seconds: float) -> str:
     try:
         then = datetime.fromisoformat(moment.replace("Z", "+00:00")) + timedelta(seconds=seconds)
-    except ValueError:
+    except (ValueError, OverflowError):
         return moment
     return then.isoformat(timespec="milliseconds").replace("+00:00", "Z")

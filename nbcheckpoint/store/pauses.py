@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from nbcheckpoint.errors import Conflict, NotFound, Untrusted, UsageError
 from nbcheckpoint.events import emit
-from nbcheckpoint.model import Pause, Step, utc_now
+from nbcheckpoint.model import Pause, Step, shaped, utc_now
 
 if TYPE_CHECKING:
     from nbcheckpoint.store import Store
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 def question(step: Step) -> Pause | None:
     """What a step asks, if it is one that asks."""
-    return msgspec.convert(step.meta["pause"], Pause) if "pause" in step.meta else None
+    try:
+        return msgspec.convert(step.meta["pause"], Pause) if "pause" in step.meta else None
+    except msgspec.ValidationError:
+        return None  # nothing of ours
 
 
 def answer(store: Store, run: str, pause: str, value: Any) -> Step:
@@ -34,7 +37,7 @@ def answer(store: Store, run: str, pause: str, value: Any) -> Step:
         step, version = store.step(run, address)
         asked = question(step)
         if asked is None or "answer" in step.meta:
-            given = step.meta.get("answer", {}).get("value")
+            given = shaped(step.meta.get("answer"), dict[str, Any], {}).get("value")
             raise UsageError(f"{pause!r} has been answered already: {given!r}", hint="the first answer is the answer")
         check(asked, value)
         said = {**step.meta, "answer": {"value": value, "at": utc_now()}}

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from nbcheckpoint.model import Record, Run, Step, StepStatus
+from nbcheckpoint.model import Record, Run, Step, StepStatus, shaped
 from nbcheckpoint.units import say_duration
 
 MOST_BOXES = 60
@@ -77,11 +77,18 @@ class Picture(Record, frozen=True, kw_only=True):
         return "\n".join(f"{edge.source} -> {edge.target} {edge.label}".rstrip() for edge in self.edges)
 
 
+class _Planned(Record, frozen=True, kw_only=True):
+    """A graph as it was drawn up."""
+
+    nodes: tuple[str, ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+
 def draw(run: Run, steps: Sequence[Step]) -> Picture:
     """The picture of a run from its records."""
-    planned: Mapping[str, Any] = run.meta.get("graph") or {}
+    planned = shaped(run.meta.get("graph"), _Planned, _Planned())
     steps = [step for step in steps if not step.meta.get("flow")]
-    if planned or len(steps) > MOST_BOXES:
+    if planned.nodes or len(steps) > MOST_BOXES:
         nodes, edges = _by_name(steps, planned)
     else:
         nodes = [_box(step.address, step.name, [step]) for step in steps]
@@ -93,19 +100,20 @@ def _arrows(steps: Sequence[Step]) -> Iterable[tuple[Step, str]]:
     known = {step.address for step in steps}
     before = ""
     for step in steps:
-        after = [address for address in step.meta.get("after", ()) if address in known]
+        after = [address for address in shaped(step.meta.get("after"), list[str], []) if address in known]
         for source in after or ([before] if before else []):
             yield step, source
         before = step.address
 
 
-def _by_name(steps: Sequence[Step], planned: Mapping[str, Any]) -> tuple[list[Node], list[Edge]]:
+def _by_name(steps: Sequence[Step], planned: _Planned) -> tuple[list[Node], list[Edge]]:
     """One box for all steps of a name; of a graph also those that have not been reached."""
-    named: dict[str, list[Step]] = {name: [] for name in planned.get("nodes", ())}
+    named: dict[str, list[Step]] = {name: [] for name in planned.nodes}
     for step in steps:
         named.setdefault(step.name, []).append(step)
-    edges = {(edge["source"], edge["target"]): edge.get("label", "") for edge in planned.get("edges", ())}
-    if not planned:
+    ways = (edge for edge in planned.edges if edge.source in named and edge.target in named)
+    edges = {(edge.source, edge.target): edge.label for edge in ways}
+    if not planned.nodes:
         name_of = {step.address: step.name for step in steps}
         edges = {(name_of[source], step.name): "" for step, source in _arrows(steps) if name_of[source] != step.name}
     boxes = [_box(name, name, found) for name, found in named.items()]

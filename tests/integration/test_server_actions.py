@@ -451,3 +451,22 @@ def test_a_store_that_vanishes_between_two_questions(server: Server, store: Stor
     shutil.rmtree(server.root / ".nbcheckpoint")
     assert told(server, "runs")["store"] is None
     assert server.ask("verify", method="POST")[0] == 404
+
+
+ODD: list[Any] = [None, 7, "text", [1], {"a": 1}, [{"at": 3}], [[]]]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_records_of_another_shape_than_ours_are_shown_as_far_as_they_go(server: Server, store: Store, odd: Any) -> None:
+    """What stands in the free parts of a record may come from anywhere: it must not keep the rest from being seen."""
+    meta = dict.fromkeys(("pause", "answer", "retried", "edges", "after", "done", "total", "left", "session"), odd)
+    around = dict.fromkeys(("environment", "resumed", "forked", "graph", "python", "packages"), odd)
+    run = add_run(store, meta=around, inputs={"x": odd}, status="running")
+    for number, kind in enumerate(("cell", "pause", "node")):
+        step = Step(run=run.id, address=f"{number:06d}", name="x", status="running", kind=kind, meta=meta, started="no")
+        store.put_step(step)
+    for path in ("", "/steps", "/events", "/graph", "/environment"):
+        status, _, body = server.ask(f"runs/{run.id}{path}")
+        assert status == 200, (path, body)
+    assert len(told(server, "runs")["runs"]) == 1
+    assert server.ask(f"runs/{run.id}/answer", method="POST", body={"pause": "x", "value": 1})[0] in (400, 404)
