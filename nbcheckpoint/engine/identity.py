@@ -29,7 +29,8 @@ from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, is_use
 from nbcheckpoint.fingerprint.files import grown_by, unchanged
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, likely_seconds, reach, reads_of
 from nbcheckpoint.model import Checkpoint, Input, Reason
-from nbcheckpoint.store import Store, definition_digest
+from nbcheckpoint.store import Store
+from nbcheckpoint.store.saving import definition_digest
 
 _ANYTHING = frozenset({"eval", "exec", "globals", "locals", "vars", "__import__", "compile", "breakpoint"})
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "expandvars"})

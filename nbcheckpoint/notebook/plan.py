@@ -43,7 +43,8 @@ from nbcheckpoint.notebook.history import (
 )
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.session import Session
-from nbcheckpoint.store import Store, definition_digest
+from nbcheckpoint.store import Store
+from nbcheckpoint.store.saving import definition_digest
 from nbcheckpoint.units import say_duration
 
 CANDIDATES = 20

@@ -34,8 +34,9 @@ from nbcheckpoint.notebook.document import CodeCell, Transform
 from nbcheckpoint.notebook.history import CellRun, Statement, cells_of, existing_store, first_line, own_names
 from nbcheckpoint.notebook.leaves import RESULT
 from nbcheckpoint.notebook.line import MAX_SOURCE
-from nbcheckpoint.store import Store, definition_digest
+from nbcheckpoint.store import Store
 from nbcheckpoint.store.liveness import is_this_process
+from nbcheckpoint.store.saving import definition_digest
 from nbcheckpoint.units import ago, say_size
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT

@@ -15,66 +15,28 @@ Nothing is unpickled unless the record that names the stream carries this user's
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import wait as wait_for
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
-import msgspec
 from msgspec.structs import replace
 
 from nbcheckpoint import config
-from nbcheckpoint.backend.base import ABSENT, Backend, Entry
-from nbcheckpoint.codec import pickle as codec
-from nbcheckpoint.codec.chunks import BlobWriter, names_of
+from nbcheckpoint.backend.base import ABSENT, Backend
 from nbcheckpoint.codec.cipher import Cipher
-from nbcheckpoint.codec.pickle import Decoded, Reference, Resolve
-from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.codec.sign import Signer
-from nbcheckpoint.digests import Recogniser
-from nbcheckpoint.errors import (
-    ChunkPruned,
-    Conflict,
-    Error,
-    NotFound,
-    NotRestorable,
-    RunBusy,
-    StoreDamaged,
-    StoreTooNew,
-    Untrusted,
-    UsageError,
-)
-from nbcheckpoint.events import emit
-from nbcheckpoint.fingerprint.values import Digester, Unidentified
-from nbcheckpoint.model import (
-    FORMAT,
-    Blob,
-    Checkpoint,
-    Event,
-    Input,
-    Owner,
-    Record,
-    Run,
-    Step,
-    Value,
-    new_checkpoint_id,
-    new_id,
-    open_stores,
-    utc_now,
-)
+from nbcheckpoint.errors import Error, NotFound, RunBusy, Untrusted, UsageError
+from nbcheckpoint.model import FORMAT, Event, Owner, Run, Step, new_id, open_stores, utc_now
 from nbcheckpoint.redact import redact, redact_source
 from nbcheckpoint.showing import RunList, StepList
 from nbcheckpoint.store import lease
 from nbcheckpoint.store.listing import Listing, Wanted
 from nbcheckpoint.store.liveness import seen, this_process
-from nbcheckpoint.store.telling import tell_changed, tell_damage, tell_started, tell_step, telling
+from nbcheckpoint.store.loading import Loading
+from nbcheckpoint.store.opening import open_backend, read_format
+from nbcheckpoint.store.saving import Saved, Saving
+from nbcheckpoint.store.telling import tell_changed, tell_damage, tell_started, tell_step
 
 if TYPE_CHECKING:
     from nbcheckpoint.retention import Policy
@@ -93,56 +55,8 @@ __all__ = ["Saved", "Store", "find_store", "open_store"]
 
 find_store = config.find_store
 
-R = TypeVar("R", Run, Step, Checkpoint)
-T = TypeVar("T")
 
-_log = logging.getLogger("nbcheckpoint")
-
-ENCRYPTED = b"\0encrypted\n"
-"""In front of an encrypted record. No JSON begins like that."""
-
-
-class Saved(NamedTuple):
-    """A checkpoint on its way. It counts once `done` has a result.
-
-    >>> from nbcheckpoint.model import Checkpoint
-    >>> draft = Checkpoint(id="", created="", run="", step="", code="0" * 64)
-    >>> with open_store("memory://") as store:
-    ...     saved = store.save(draft, {"x": 1}, wait=False)
-    ...     saved.done.result()
-    >>> saved.checkpoint.names
-    ('x',)
-    """
-
-    checkpoint: Checkpoint
-    done: Future[None]
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A checkpoint whose chunks are put and whose record is not written yet."""
-
-    record: Checkpoint
-    stage: Callable[[], Checkpoint] | None
-    """Puts the chunks once more. It holds on to the values, until the record is written."""
-    losses: int
-    """As many as the store knew of when it was staged."""
-    expect: str | None = ABSENT
-    done: Future[None] = field(default_factory=Future)
-
-    def succeeded(self) -> None:
-        record, self.stage = self.record, None
-        self.done.set_result(None)
-        emit("checkpoint_saved", run=record.run, step=record.step, checkpoint=record.id, bytes=record.bytes)
-
-    def failed(self, error: BaseException) -> None:
-        if not self.done.done():
-            self.stage = None
-            self.done.set_exception(error)
-            emit("checkpoint_failed", run=self.record.run, step=self.record.step, error=str(error))
-
-
-class Store:
+class Store(Loading, Saving):
     """One store, open. Safe to use from several threads. `open_store` makes one.
 
     A run, with a step that leaves a checkpoint:
@@ -246,32 +160,11 @@ class Store:
     def __init__(
         self, backend: Backend, signer: Signer, cipher: Cipher | None = None, *, version: int = FORMAT
     ) -> None:
-        self.backend = backend
-        self.version = version
-        """The format it says it has. A later one than ours is listed, as far as that goes; no more."""
-        self._told_too_new = False
-        self._signer = signer
-        self._cipher = cipher
-        self._names = Recogniser()
+        super().__init__(backend, signer, cipher, version)
         self._listing = Listing(lambda: self.backend, partial(self._listed, Run), legible=cipher is None)
-        # One ordered writer: two saves in flight could commit in the wrong order and lose one.
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writer")
-        self._pending: Future[None] | None = None
-        self._deferred: list[_Waiting] = []
-        self._gathering = threading.Lock()
-        """Held while `_deferred` is added to or taken: what joined a batch already taken would never be written."""
-        self._settling = threading.RLock()
-        """Held by whatever waits for the disk: see `_settled`."""
-        self._losses = 0
-        """How often chunks are known to have gone that a save of ours may count on."""
         open_stores.add(self)
         if hasattr(backend, "on_damage"):
             backend.on_damage = tell_damage
-
-    @property
-    def url(self) -> str:
-        """How to open the same store again."""
-        return self.backend.url
 
     def __repr__(self) -> str:
         return f"<nbcheckpoint.Store {self.url}>"
@@ -436,281 +329,6 @@ class Store:
 
     # Checkpoints
 
-    def checkpoint(self, id: str) -> Checkpoint:
-        """One checkpoint by its id. Raises NotFound, StoreTooNew."""
-        return self._get(Checkpoint, f"checkpoint/{id}")
-
-    def delete_checkpoint(self, id: str) -> bool:
-        """Forget one checkpoint. Its bytes are given back by the next `prune`. False if there was none."""
-        self._check_version()
-        return self.backend.delete(f"checkpoint/{id}")
-
-    def find(self, code: str, inputs: str = "", *, limit: int | None = 20) -> list[Checkpoint]:
-        """Checkpoints this code (with these inputs) has left, newest first. Only our own: others are not hits."""
-        prefix = f"checkpoint/{code[:16]}-" + (f"{inputs[:16]}-" if inputs else "")
-        if self.version > FORMAT:
-            return []
-        found = self._listed(Checkpoint, self.backend.scan(prefix, limit=None))
-        mine = [c for c in found if c.trusted and c.code == code and c.inputs_digest.startswith(inputs)]
-        return sorted(mine, key=lambda c: c.id.rpartition("-")[2], reverse=True)[:limit]
-
-    def save(
-        self,
-        draft: Checkpoint,
-        values: Mapping[str, Any],
-        *,
-        outputs: Sequence[Any] = (),
-        references: Mapping[int, Reference] | None = None,
-        wait: bool = True,
-        defer: bool = False,
-    ) -> Saved:
-        """Save the values a step left, as `draft` describes it; its id, values and blobs are filled in here.
-
-        A value that cannot be saved is listed in `not_saved` and costs only itself. `references` (id of a live
-        object -> where it is saved) lets values refer to objects of earlier checkpoints instead of holding them.
-
-        With `wait=False` the bytes have been handed to the system on return and become durable in the background:
-        `done` tells, and an event. A save waits for the one before it, whose failure is not its own.
-
-        With `defer=True` it is committed together with the next one that is not, or by `flush`: for work so quick
-        that doing it again costs less than a sync of the disk.
-
-        What was found present and has been pruned before the commit is put again, once. If the values have changed by
-        then, which only happens without waiting, the save fails with ChunkPruned: nothing is saved in their place.
-        """
-        if self._pending is not None:
-            wait_for([self._pending])
-        losses, stage = self._losses, partial(self._stage, draft, dict(values), outputs, references)
-        try:
-            waiting = _Waiting(stage(), stage, losses)
-        except Error as error:
-            emit("checkpoint_failed", run=draft.run, step=draft.step, error=str(error))
-            raise
-        with self._gathering:
-            self._deferred.append(waiting)
-        if not defer and wait:
-            self.flush()
-            waiting.done.result()  # another thread may have taken it along, and not be done yet
-        elif not defer:
-            self._commit_deferred()
-        return Saved(waiting.record, waiting.done)
-
-    def _stage(
-        self,
-        draft: Checkpoint,
-        values: Mapping[str, Any],
-        outputs: Sequence[Any],
-        references: Mapping[int, Reference] | None,
-    ) -> Checkpoint:
-        """Put the chunks; returns the record that names them, which is yet to be written."""
-        self._check_version()
-        encrypt = partial(self._cipher.encrypt, context=b"chunk") if self._cipher else None
-        writer = BlobWriter(self.backend.put_chunks, self._names, encrypt=encrypt)
-        encoded = codec.encode(values, writer, references=references)
-        shown = writer.blob(msgspec.json.encode(outputs)) if outputs else None
-        return replace(
-            draft,
-            name=redact_source(draft.name),
-            source=redact_source(draft.source),
-            id=new_checkpoint_id(draft.code, draft.inputs_digest),
-            created=utc_now(),
-            values=tuple(_describe(name, values[name]) for name in encoded.names),
-            not_saved=tuple(replace(item, why=redact(item.why)) for item in (*draft.not_saved, *encoded.failed)),
-            stream=encoded.stream,
-            buffers=encoded.buffers,
-            definitions=tuple(_definition(name) for name in encoded.live),
-            needs=tuple(sorted({reference.checkpoint for reference in encoded.referred} - {""})),
-            outputs=shown,
-            bytes=writer.written,
-        )
-
-    def _taken(self) -> list[_Waiting]:
-        with self._gathering:
-            batch, self._deferred = self._deferred, []
-            return batch
-
-    def _commit_deferred(self) -> None:
-        batch = self._taken()
-        self._pending = self._writer.submit(self._commit, batch)
-
-    def _commit(self, batch: Sequence[_Waiting]) -> None:
-        """In order, and all as durable as the last. What a prune took away meanwhile is put again, once."""
-        try:
-            with self._settling:
-                try:
-                    self._write(batch)
-                except ChunkPruned:
-                    self._losses += 1
-                    self._write(batch)
-        except BaseException as error:  # a fault of ours, too, must not leave anybody waiting
-            for item in batch:
-                item.failed(error)
-        for item in batch:
-            item.done.result()
-
-    def _write(self, batch: Sequence[_Waiting]) -> None:
-        left = [item for item in batch if not item.done.done() and self._is_whole(item)]
-        if any(blob.chunk_size for item in left[:-1] for blob in item.record.blobs):
-            self.backend.sync()  # no record is seen before its chunks
-        for item in left:
-            # One sync of the disk for all of them. On a second try some may be there already, and stay.
-            self._write_record(f"checkpoint/{item.record.id}", item.record, item.expect, durable=item is left[-1])
-            item.expect = None
-        for item in left:
-            item.succeeded()
-
-    def _is_whole(self, item: _Waiting) -> bool:
-        """Is all there that its record names, put again if need be? If not, it has failed.
-
-        A loss is told once, to whoever syncs next; so after one, everybody who was saving looks again. The values
-        may have changed since they were saved: then nothing can be put in place of what is gone.
-        """
-        if item.losses == self._losses:
-            return True
-        item.losses = self._losses
-        lost = self._lost_chunk(item.record)
-        if lost and item.stage is not None:
-            again = item.stage()
-            if again.blobs != item.record.blobs:
-                item.failed(ChunkPruned(lost))
-                return False
-            item.record = replace(item.record, bytes=item.record.bytes + again.bytes)
-        return True
-
-    def _lost_chunk(self, record: Checkpoint) -> str:
-        """A chunk the record names that is not there, or ""."""
-        for blob in record.blobs:
-            if blob.index and not self.backend.has_chunk(blob.index):
-                return blob.index
-            for name in names_of(blob, self.backend.read_chunk):
-                if not self.backend.has_chunk(name):
-                    return name
-        return ""
-
-    def _settled(self, work: Callable[[], T]) -> T:
-        """Do what waits for the disk and is no save. Told of a lost chunk, it lets those who save know, and goes on."""
-        with self._settling:
-            try:
-                return work()
-            except ChunkPruned:
-                self._losses += 1
-                return work()
-
-    def _sync(self) -> None:
-        self._settled(self.backend.sync)
-
-    def flush(self) -> None:
-        """Wait until everything saved so far is durable; raises what went wrong with it."""
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            wait_for([pending])
-        batch = self._taken()
-        if batch:
-            self._commit(batch)  # here and now: handing it to the writer would take two switches of threads
-        elif pending is not None:
-            pending.result()
-
-    def restore(self, id: str, names: Sequence[str] | None = None, *, resolve: Resolve | None = None) -> dict[str, Any]:
-        """The values of a checkpoint by name, all of them or those named. Raises Untrusted, NotRestorable."""
-        loaded = self.load(id, resolve=resolve)
-        wanted = loaded.values.keys() | loaded.failed.keys() if names is None else names
-        unknown = set(wanted) - loaded.values.keys() - loaded.failed.keys()
-        if unknown:
-            raise NotFound(f"checkpoint {id} has no {', '.join(sorted(unknown))}")
-        for name in wanted:
-            if name in loaded.failed:
-                raise NotRestorable(name, loaded.failed[name], hint="run the cell that defines it first")
-        return {name: loaded.values[name] for name in wanted}
-
-    def load(self, id: str, *, resolve: Resolve | None = None) -> Decoded:
-        """What of a checkpoint can be made again, and why the rest cannot.
-
-        Raises Untrusted before a byte of it is unpickled. `resolve` gives the live object for a reference to an
-        earlier checkpoint; without it, that checkpoint is loaded too.
-        """
-        self._check_version()
-        checkpoint = self.checkpoint(id)
-        if not checkpoint.trusted:
-            raise Untrusted(f"checkpoint {id} does not carry your signature")
-        if checkpoint.stream is None:
-            return Decoded({}, {})
-        with telling():
-            stream = self._read(checkpoint.stream)
-            buffers = [self._map(blob) for blob in checkpoint.buffers]
-        try:
-            loaded = codec.decode(stream, buffers, resolve or self.resolver())
-        except Error:
-            raise
-        except Exception as error:  # unpickling runs the users' own __setstate__ and imports
-            why = f"{type(error).__name__}: {error}"
-            raise NotRestorable(", ".join(checkpoint.names), why) from error
-        emit("checkpoint_restored", run=checkpoint.run, step=checkpoint.step, checkpoint=id)
-        return loaded
-
-    def resolver(self) -> Resolve:
-        """What resolves references to other checkpoints: each is loaded once, so that two references to one object are
-        one object."""
-        known: dict[str, dict[str, Any]] = {}
-
-        def resolve(reference: Reference) -> Any:
-            if not reference.checkpoint:
-                raise NotRestorable(reference.name, "it was given by the caller, and is not in the store")
-            if reference.checkpoint not in known:
-                known[reference.checkpoint] = self.restore(reference.checkpoint, resolve=resolve)
-            return known[reference.checkpoint][reference.name]
-
-        return resolve
-
-    def outputs(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
-        """What the step displayed, in order, as notebook outputs."""
-        if checkpoint.outputs is None:
-            return []
-        return msgspec.json.decode(self._read(checkpoint.outputs), type=list[dict[str, Any]])
-
-    def _read(self, blob: Blob) -> bytes:
-        """A blob's bytes, every one of them checked against the names the record gives."""
-        if not blob.chunk_size:
-            return blob.data
-        data = b"".join(self._pieces(blob))
-        if len(data) != blob.size:
-            raise StoreDamaged(f"{len(data)} bytes where {blob.size} were saved")
-        return data
-
-    def _pieces(self, blob: Blob) -> Iterator[bytes]:
-        for name in names_of(blob, self._read_chunk):
-            data = self._read_chunk(name)
-            yield self._decrypted(data, b"chunk") if blob.encrypted else data
-
-    def _read_chunk(self, name: str) -> bytes:
-        try:
-            return self.backend.read_chunk(name)
-        except NotFound as error:
-            raise StoreDamaged(f"a part of the checkpoint is missing: {error}", key=name) from error
-
-    def _decrypted(self, data: bytes, context: bytes) -> bytes:
-        if self._cipher is None:
-            raise Untrusted("it is encrypted with a key that is not here", hint="open it as the user who wrote it")
-        return self._cipher.decrypt(data, context)
-
-    def _map(self, blob: Blob) -> bytearray | memoryview:
-        """A blob as private writeable memory."""
-        if not blob.chunk_size:
-            return bytearray(blob.data)
-        if blob.encrypted:
-            return bytearray().join(self._pieces(blob))
-        names = names_of(blob, self._read_chunk)
-        try:
-            return self.backend.map_chunks(names, blob.size)
-        except NotFound as error:
-            lost = next((name for name in names if not self.backend.has_chunk(name)), "")
-            raise StoreDamaged(f"a part of the checkpoint is missing: {error}", key=lost) from error
-
-    def _forget(self) -> None:
-        """In a forked child: the writer's thread is not there, and what the parent was saving is the parent's."""
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="nbcheckpoint-writer")
-        self._pending, self._deferred = None, []
-        self._gathering, self._settling = threading.Lock(), threading.RLock()
-
     def close(self) -> None:
         """Wait for what is being saved, then let go of everything."""
         try:
@@ -726,70 +344,7 @@ class Store:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def private_digest(self, text: str) -> str:
-        """The identity of a secret: means something only to this user, and tells nobody what the secret is."""
-        return self._signer.digest(text)
-
     # Records
-
-    def _put(self, key: str, record: Record, *, expect: str | None = None, durable: bool) -> str:
-        write = partial(self._write_record, key, record, expect, durable=durable)
-        with telling():
-            return self._settled(write) if durable else write()
-
-    def _write_record(self, key: str, record: Record, expect: str | None, *, durable: bool) -> str:
-        self._check_version()
-        sealed = self._signer.seal(key, record.to_json())
-        if self._cipher is not None:
-            sealed = ENCRYPTED + self._cipher.encrypt(sealed, key.encode())
-        return self.backend.put(key, sealed, expect=expect, durable=durable)
-
-    def _get(self, kind: type[R], key: str) -> R:
-        found = self.backend.get(key)
-        if found is None:
-            raise NotFound(f"no {key.replace('/', ' ', 1)}", hint="nbcheckpoint runs lists what there is")
-        return self._open(kind, key, found.value)
-
-    def _update(self, kind: type[R], key: str, changes: Callable[[R], dict[str, Any]], *, durable: bool) -> tuple[R, R]:
-        """The record as it was, and as it is now. `changes` is asked again when someone else was faster."""
-        while True:
-            found = self.backend.get(key)
-            if found is None:
-                raise NotFound(f"no {key.replace('/', ' ', 1)}")
-            before = self._open(kind, key, found.value)
-            record = replace(before, **changes(before))
-            try:
-                self._put(key, record, expect=found.version, durable=durable)
-            except Conflict:
-                continue  # someone else was faster: their change is kept, ours is made on top of it
-            return before, record
-
-    def _open(self, kind: type[R], key: str, sealed: bytes) -> R:
-        if sealed.startswith(ENCRYPTED):
-            sealed = self._decrypted(sealed[len(ENCRYPTED) :], key.encode())
-        body, trusted = self._signer.open(key, sealed)
-        try:
-            record = kind.from_json(body)
-        except msgspec.MsgspecError as error:
-            self._check_version()  # then it is none of our business what it says
-            raise StoreDamaged(f"the record {key} cannot be read: {error}", key=key) from error
-        if isinstance(record, Checkpoint) and record.format > FORMAT:
-            raise StoreTooNew(f"{key} was written in format {record.format}", version=record.format)
-        return record if trusted == record.trusted else replace(record, trusted=trusted)
-
-    def _listed(self, kind: type[R], entries: Iterable[Entry]) -> Iterator[R]:
-        """The records among which those of a later version are left out, and told once."""
-        for entry in entries:
-            try:
-                yield self._open(kind, entry.key, entry.value)
-            except StoreTooNew as error:
-                if not self._told_too_new:
-                    self._told_too_new = True
-                    _log.warning("%s · %s", error, error.hint)
-
-    def _check_version(self) -> None:
-        if self.version > FORMAT:
-            raise StoreTooNew(f"{self.url} was written in format {self.version}", version=self.version)
 
     # Upkeep. Each of these is a module of its own; imported when used.
 
@@ -899,35 +454,6 @@ class Store:
         return copy_to(self, url, progress=progress)
 
 
-def _describe(name: str, value: Any) -> Value:
-    size = getattr(value, "nbytes", 0)
-    return Value(
-        name=name,
-        type=type_name(value),
-        shape=shape_of(value),
-        preview=preview(value, name),
-        size=size if isinstance(size, int) else 0,
-    )
-
-
-def _definition(name: str) -> Input:
-    """A function or class of the notebook as it is now, with all it reads."""
-    return Input(name=name, digest=definition_digest(name) or "")
-
-
-def definition_digest(name: str) -> str | None:
-    """The identity of a live function or class of the notebook; None if there is none of that name."""
-    found: Any = sys.modules["__main__"]
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is None:
-        return None
-    try:
-        return Digester().deep(name, found)
-    except Unidentified:
-        return None
-
-
 _OFF: dict[str, Any] = {"status": "cancelled", "owner": None}
 
 
@@ -955,10 +481,10 @@ def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True
     ['train.ipynb']
     """
     location = config.store_location(url)
-    backend = _open_backend(location, create=create)
+    backend = open_backend(location, create=create)
     try:
         wanted = bool(os.environ.get(config.ENV_ENCRYPT)) if encrypt is None else encrypt
-        said = _read_format(backend, wanted)
+        said = read_format(backend, wanted)
         if said.format > FORMAT:
             backend.read_only = True  # whatever we wrote might be wrong there
         cipher = Cipher(config.encryption_key(create=False)) if said.encrypted else None
@@ -966,55 +492,3 @@ def open_store(url: str | os.PathLike[str] | None = None, *, create: bool = True
     except Error:
         backend.close()
         raise
-
-
-def _open_backend(location: str, *, create: bool) -> Backend:
-    scheme, separator, _ = location.partition("://")
-    if not separator or scheme == "file":
-        from nbcheckpoint.backend.disk import DiskBackend
-
-        folder = Path(location.removeprefix("file://"))
-        if not create and not (folder / "cache.db").exists():
-            raise NotFound(f"there is no store at {folder}", hint="run a cell with %%checkpointed to make one")
-        return DiskBackend.from_url(location)
-    if scheme == "memory":
-        from nbcheckpoint.backend.memory import MemoryBackend
-
-        return MemoryBackend.from_url(location)
-    from importlib.metadata import entry_points
-
-    for entry in entry_points(group="nbcheckpoint.backends", name=scheme):
-        opener = entry.load()
-        backend: Backend = opener(location)
-        return backend
-    raise UsageError(f"no backend for {scheme}://", hint="a folder and memory:// work out of the box")
-
-
-class Format(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """What a store says about itself."""
-
-    format: int = FORMAT
-    encrypted: bool = False
-
-
-def _read_format(backend: Backend, encrypt: bool) -> Format:
-    """What the store says about itself, written into a new one."""
-    found = backend.get("format")
-    if found is None and not backend.read_only:
-        mine = Format(encrypted=encrypt)
-        if encrypt:
-            Cipher(config.encryption_key(create=True))
-        try:
-            backend.put("format", _format.encode(mine), expect=ABSENT, durable=False)
-            return mine
-        except Conflict:
-            found = backend.get("format")  # another process was first
-    if found is None:
-        return Format()
-    try:
-        return Format.from_json(found.value)
-    except msgspec.MsgspecError as error:
-        raise StoreDamaged("what the store says about itself cannot be read", key="format") from error
-
-
-_format = msgspec.json.Encoder()

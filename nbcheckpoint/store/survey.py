@@ -210,7 +210,7 @@ def _see_other(store: Store, found: Survey, entry: Entry) -> None:
 
 
 def _plain(store: Store, key: str, value: bytes) -> bytes:
-    from nbcheckpoint.store import ENCRYPTED
+    from nbcheckpoint.store.sealed import ENCRYPTED
 
     return store._decrypted(value[len(ENCRYPTED) :], key.encode()) if value.startswith(ENCRYPTED) else value
 
