@@ -220,6 +220,7 @@ class Call:
             )
         self.identity = identify(self.reached, arguments, self.spec.ignore)
         recorded = self.parent.journal.recorded(self.slot) if self.parent is not None else None
+        self._arrive()
         if recorded is not None and recorded.checkpoint and self._is_settled(recorded):
             return self._restored(self.store.checkpoint(recorded.checkpoint), "as it was")
         if self._is_forced():
@@ -232,13 +233,15 @@ class Call:
             return self._restored(found.checkpoint, found.reason.text)
         return self._changed(recorded) if recorded is not None else None
 
+    def _arrive(self) -> None:
+        """Is this where the run is to start?"""
+        if self.parent is not None and self.parent.journal.start_at in (self.slot, self.spec.name):
+            self.parent.journal.started = True
+
     def _is_settled(self, recorded: Step) -> bool:
         """Taken as it is, whatever code and inputs say: it was edited, or comes before where the run is to start."""
         assert self.parent is not None
-        journal = self.parent.journal
-        if journal.start_at in (self.slot, self.spec.name) and journal.start_at:
-            journal.started = True
-        return bool(recorded.meta.get("edited")) or not journal.started
+        return bool(recorded.meta.get("edited")) or not self.parent.journal.started
 
     def _is_forced(self) -> bool:
         return self.parent is not None and bool(self.parent.journal.start_at) and self.parent.journal.started
@@ -270,10 +273,8 @@ class Call:
             self.reason = explain.changed_inputs(then.inputs, self.identity.inputs)
         if self.policies.on_change == "strict":
             raise Changed(self.run, self.spec.name, self.reason.text)
-        same = {item.name: item.digest for item in then.inputs}
-        if self.policies.on_change == "trust" and all(
-            same.get(name) == self.identity.before.get(name) for name in self.identity.values
-        ):
+        old, new = ({item.name: item.digest for item in found.inputs} for found in (then, self.identity))
+        if self.policies.on_change == "trust" and all(old.get(name) == new.get(name) for name in self.identity.values):
             return self._restored(then, f"trusted, though {self.reason.text}")
         emit("step_invalidated", run=self.run, step=self.address, name=self.spec.name, reason=self.reason.text)
         return None
@@ -471,7 +472,7 @@ class Call:
             inputs=identity.inputs,
             random=drawn,
             files=seen,
-            folder=os.getcwd() if any(not os.path.isabs(str(t)) for t in identity.values.values() if seen) else "",
+            folder=os.getcwd() if seen else "",
             environment={"python": sys.version.partition(" ")[0]},
             meta=self._described(marks),
         )

@@ -231,6 +231,16 @@ def test_start_at_takes_what_was_before_and_computes_the_rest(store: Store, ran:
     assert ran == ["b"]
 
 
+def test_starting_at_a_step_that_failed_computes_what_is_behind_it_too(store: Store, ran: list[Any]) -> None:
+    TROUBLE["work2"] = OSError("gone")
+    with pytest.warns(UserWarning, match="goes on without"):
+        ten.options(on_failure="continue")(3)
+    TROUBLE.clear()
+    ran.clear()
+    assert ten.resume(latest(store).id, start_at="work#2") == [10, 20, 30]
+    assert ran == [2, 3]
+
+
 def test_branches_and_loops_are_python(store: Store, ran: list[Any]) -> None:
     @nbc.step(scope="run")
     def coin(n: int) -> bool:
@@ -414,6 +424,22 @@ def test_trust_takes_what_was_saved(store: Store, ran: list[Any]) -> None:
     interrupted_analysis(ran)
     assert edited(-1, on_change="trust")(4) == "positive: True"
     assert ran == ["report"]
+
+
+def test_trust_minds_no_argument_that_is_ignored(store: Store, ran: list[Any]) -> None:
+    def make(text: str) -> Any:
+        space: dict[str, Any] = {"nbc": nbc, "note": note, "trouble": trouble, "__name__": "tests.flows.made"}
+        exec(f"@nbc.step(ignore=('log',))\ndef f(x, log):\n    note('f')\n    return {text}", space)
+        exec("@nbc.flow(ignore=('log',))\ndef g(x, log):\n    y = f(x, log)\n    trouble('g')\n    return y", space)
+        return space["g"]
+
+    TROUBLE["g"] = OSError("gone")
+    with pytest.raises(OSError, match="gone"):
+        make("x")(1, "first")
+    TROUBLE.clear()
+    ran.clear()
+    assert make("-x").options(on_change="trust")(1, "second") == 1
+    assert ran == []
 
 
 def test_trust_is_for_code_not_for_arguments(store: Store, ran: list[Any]) -> None:
