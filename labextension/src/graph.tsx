@@ -111,8 +111,7 @@ function Node(props: {
       tabIndex={0}
       aria-pressed={isChosen}
       aria-label={[node.label, status, time].filter(Boolean).join(', ')}
-      // The server gives the middle.
-      transform={`translate(${node.x - node.width / 2} ${node.y - node.height / 2})`}
+      transform={`translate(${node.x} ${node.y})`}
       onClick={choose}
       onKeyDown={event => {
         if (event.key === 'Enter' || event.key === ' ') {
