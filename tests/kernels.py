@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import uuid
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -69,7 +70,9 @@ class Kernel:
 
     def start(self) -> None:
         self._sockets = TemporaryDirectory(prefix="nbc-")
-        self.manager = KernelManager(transport="ipc", ip=os.path.join(self._sockets.name, "kernel"))
+        named = os.path.join(self._sockets.name, f"kernel-{uuid.uuid4()}.json")  # as a Jupyter server names it
+        sockets = os.path.join(self._sockets.name, "kernel")
+        self.manager = KernelManager(transport="ipc", ip=sockets, connection_file=named)
         # That very interpreter, whatever kernel specifications the machine may have.
         self.manager.kernel_spec.argv = [self._python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         self.manager.start_kernel(cwd=str(self.folder), env=self._env)
