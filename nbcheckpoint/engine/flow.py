@@ -19,7 +19,8 @@ import inspect
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -50,6 +51,7 @@ T = TypeVar("T")
 SELF = "."
 """The slot of the flow itself. No step can be called that."""
 _ARGS, _KWARGS = "args", "kwargs"
+_PAGE = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,10 @@ class FlowFunction(Generic[P, T]):
     def name(self) -> str:
         """The name its runs go by."""
         return self.spec.name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A flow may be a method: the instance is an argument like any other."""
+        return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
         return f"<flow {self.spec.name}>"
@@ -156,7 +162,7 @@ class FlowFunction(Generic[P, T]):
 
     def _latest(self, store: Store, digest: str) -> Run | None:
         """The latest run with these inputs, if it can be continued."""
-        for run in store.runs(workflow=self.name):
+        for run in _newest_first(store, self.name):
             same = run.meta.get("inputs_digest") == digest and run.meta.get("origin") == self.spec.origin
             if same and run.trusted and not run.meta.get("forked"):
                 return run if run.status in RESUMABLE else None
@@ -168,10 +174,11 @@ class FlowFunction(Generic[P, T]):
             if found.workflow != self.name:
                 raise UsageError(f"run {run} is one of {found.workflow}, not of {self.name}")
         else:
-            latest = [r for r in self._store.runs(workflow=self.name) if r.status in (*RESUMABLE, "cancelled")]
-            if not latest:
+            waiting = (r for r in _newest_first(self._store, self.name) if r.status in (*RESUMABLE, "cancelled"))
+            latest = next(waiting, None)
+            if latest is None:
                 raise NotFound(f"no run of {self.name} waits to be resumed", hint=f"call {self.name}(…) to begin one")
-            found = latest[0]
+            found = latest
         if not found.trusted:
             raise Untrusted(f"run {found.id} does not carry your signature")
         return found
@@ -318,6 +325,14 @@ class _Work:
             journal.finish(run)
         except StoreError as error:
             self._warn(f"its end could not be written down: {error}")
+
+
+def _newest_first(store: Store, workflow: str) -> Iterator[Run]:
+    """Page by page: what is looked for is mostly among the newest, and there may be a hundred thousand."""
+    page = store.runs(workflow=workflow, limit=_PAGE)
+    while page:
+        yield from page
+        page = store.runs(workflow=workflow, limit=_PAGE, before=page[-1].id) if len(page) == _PAGE else []
 
 
 def _taken_over(store: Store, run: Run) -> Run:

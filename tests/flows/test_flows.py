@@ -109,6 +109,38 @@ def test_resuming_by_name_takes_the_latest_that_is_not_complete(store: Store, ra
     assert ten.resume() == [10, 20]
 
 
+class Trainer:
+    def __init__(self, rate: int) -> None:
+        self.rate = rate
+
+    @nbc.flow
+    def train(self, n: int) -> int:
+        return work(n) * self.rate
+
+
+def test_a_flow_may_be_a_method(store: Store, ran: list[Any]) -> None:
+    TROUBLE["work4"] = OSError("gone")
+    with pytest.raises(OSError, match="gone"):
+        Trainer(2).train(4)
+    TROUBLE.clear()
+    assert Trainer(2).train(4) == 80
+    assert len(store.runs()) == 1
+    assert Trainer(3).train(4) == 120, "another instance is another input"
+    assert len(store.runs()) == 2
+
+
+def test_the_run_to_continue_is_found_behind_many_others(store: Store, ran: list[Any]) -> None:
+    TROUBLE["work2"] = OSError("gone")
+    with pytest.raises(OSError, match="gone"):
+        ten(2)
+    waiting = latest(store).id
+    for _ in range(120):
+        store.update_run(store.begin_run("ten", kind="flow").id, status="completed", owner=None)
+    TROUBLE.clear()
+    assert ten(2) == [10, 20]
+    assert store.run(waiting).status == "completed"
+
+
 def test_an_unknown_run_and_one_of_another_flow(store: Store) -> None:
     """000-9."""
     with pytest.raises(NotFound, match="no run 20260101"):
