@@ -43,7 +43,7 @@ class Wanted:
 
     @property
     def words(self) -> bool:
-        """Is something asked for that can be seen in a record's bytes?"""
+        """Is something asked for that few runs have, so that most need not be read?"""
         return any(asked is not None for asked in (self.workflow, self.text, self.tag))
 
     def has(self, run: Run) -> bool:
@@ -57,7 +57,9 @@ class Wanted:
 
     def may_be(self, entry: Entry) -> bool:
         """False only where the bytes of the record leave no doubt."""
-        if any(words is not None and _json(words) not in entry.value for words in (self.workflow, self.tag)):
+        # A run that runs need not say so, and may have been interrupted without a word.
+        status = None if self.status in ("running", "interrupted") else self.status
+        if any(words is not None and _json(words) not in entry.value for words in (self.workflow, self.tag, status)):
             return False
         if not self.text or not self.text.isascii() or not entry.value.isascii():
             return True  # small and capital letters of other alphabets: reading it tells
@@ -115,7 +117,7 @@ class Listing:
         """The next runs, and perhaps not all of those that are not wanted."""
         entries = self._backend().scan(PREFIX, after=after, limit=size, reverse=True)
         following = entries[-1].key if len(entries) == size else ""
-        if wanted.words and self._legible:
+        if wanted.narrow and not keep and self._legible:
             # Most are others, and one look at the bytes tells. What is left is read properly.
             entries = [entry for entry in entries if wanted.may_be(entry)]
         runs = list(self._read(entries))

@@ -190,6 +190,10 @@ def test_runs_are_found_by_text_and_tag(server: Server, store: Store) -> None:
         assert len(told(server, "runs", text=text)["runs"]) == expected, text
     assert [run["tags"] for run in told(server, "runs", tag="nightly")["runs"]] == [["nightly"]]
     assert told(server, "runs", tag="night")["runs"] == []
+    add_run(store, status="failed", inputs={"status": "completed"})
+    store.begin_run("running.ipynb", inputs={"status": "failed"})
+    for status, expected in (("completed", 2), ("failed", 1), ("running", 1), ("interrupted", 0), ("paused", 0)):
+        assert len(told(server, "runs", status=status)["runs"]) == expected, status
     assert from_cli(store, "runs", "--text", "OLD", "--tag", "nightly")[0]["note"] == "With Old prices"
 
 
