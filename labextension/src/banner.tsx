@@ -92,7 +92,7 @@ export class NotebookBanner extends ReactWidget {
     );
     const isPaused = offer.run.status === 'paused';
     return (
-      <>
+      <div className="nbc-Banner-content" ref={this._measure}>
         <checkpointIcon.react className="nbc-Banner-icon" tag="span" />
         <div className="nbc-Banner-text" role="status">
           {this._problem ? (
@@ -116,7 +116,7 @@ export class NotebookBanner extends ReactWidget {
             () => void this._ignore()
           )}
         </div>
-      </>
+      </div>
     );
   }
 
@@ -226,7 +226,7 @@ export class NotebookBanner extends ReactWidget {
   }
 
   private _onStatus(_: unknown, status: Kernel.Status): void {
-    if (['autorestarting', 'dead'].includes(status)) {
+    if (['autorestarting', 'restarting', 'dead'].includes(status)) {
       this._said = '';
       void this.look();
     }
@@ -239,6 +239,27 @@ export class NotebookBanner extends ReactWidget {
       void this.look();
     }
   }
+
+  override dispose(): void {
+    this._observer.disconnect();
+    super.dispose();
+  }
+
+  /**
+   * The place above a notebook has the height its widgets ask for; this one depends on how its text breaks.
+   */
+  private readonly _measure = (content: HTMLElement | null): void => {
+    this._observer.disconnect();
+    if (content) {
+      this._observer.observe(content);
+    }
+  };
+
+  private readonly _observer = new ResizeObserver(([entry]) => {
+    const height = (entry.target as HTMLElement).offsetHeight;
+    this.node.style.minHeight = `${height}px`;
+    this.parent?.fit();
+  });
 
   private _offer: IOffer | null = null;
   private _api: Api | null = null;
