@@ -8,7 +8,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 import { Choice, Field, confirm, fillIn, show, telling } from './dialogs';
 import { DiffView } from './diff';
-import { duration, exactTime, size } from './format';
+import { exactTime, size, stepName } from './format';
 import { pathOf } from './document';
 import { Refusal } from './problem';
 import type { IPruneOptions } from './request';
@@ -82,7 +82,7 @@ export class Actions implements IActions {
         value: options[0].value,
         draw: (value, set) => (
           <Choice
-            label={trans.__('Compare “%1” with', step.name)}
+            label={trans.__('Compare “%1” with', stepName(step, trans))}
             value={value}
             options={options}
             onChange={set}
@@ -98,7 +98,7 @@ export class Actions implements IActions {
           <DiffView
             diff={diff}
             before={before}
-            after={trans.__('“%1” in the run shown', step.name)}
+            after={`${stepName(step, trans)}, ${exactTime(step.started)}`}
             trans={trans}
           />
         );
@@ -295,6 +295,8 @@ export class Actions implements IActions {
       if (repair) {
         await this._model.api.verify(true);
         await this._model.refresh();
+        const done = <p>{trans.__('The damaged parts are set aside.')}</p>;
+        await show(trans.__('Repaired'), done, trans);
       }
     });
   }
@@ -339,7 +341,7 @@ export class Actions implements IActions {
   }
 
   /**
-   * The steps a step can be compared with: in earlier runs the same one, then the others of its own run.
+   * The steps a step can be compared with: the same one at other times first, then the others.
    */
   private async _others(
     run: IRun,
@@ -347,40 +349,28 @@ export class Actions implements IActions {
   ): Promise<{ value: string; label: string }[]> {
     const { api } = this._model;
     const trans = this._trans;
-    const found = new Map<string, string>();
-    const mine = await api.runs({
-      workflow: run.workflow,
-      limit: COMPARED + 1
-    });
-    for (const other of mine?.list.runs ?? []) {
-      if (other.id !== run.id) {
-        const { steps } = await api.steps(other.id, '', 1000);
-        const alike = steps.filter(
-          item =>
-            item.checkpoint &&
-            item.kind === step.kind &&
-            (item.name === step.name || (item.cell && item.cell === step.cell))
-        );
-        for (const item of alike) {
-          found.set(
-            item.checkpoint,
-            trans.__('%1 in the run of %2', item.name, exactTime(other.created))
+    const mine = await api.runs({ workflow: run.workflow, limit: COMPARED });
+    const others = (mine?.list.runs ?? []).filter(other => other.id !== run.id);
+    const found = new Map<string, { label: string; isSame: boolean }>();
+    for (const other of [run, ...others]) {
+      const { steps } = await api.steps(other.id, '', 1000);
+      for (const item of steps.reverse()) {
+        const isSame = isSamePlace(item, step);
+        const fits = item.kind === step.kind && (isSame || other === run);
+        if (item.checkpoint && fits && !found.has(item.checkpoint)) {
+          const label = trans.__(
+            '%1, %2',
+            stepName(item, trans),
+            exactTime(item.started || other.created)
           );
+          found.set(item.checkpoint, { label, isSame });
         }
       }
     }
-    const { steps } = await api.steps(run.id, '', 1000);
-    for (const item of steps) {
-      if (item.checkpoint && item.kind === step.kind) {
-        const took = item.seconds ? ` (${duration(item.seconds)})` : '';
-        found.set(
-          item.checkpoint,
-          trans.__('%1%2 in this run', item.name, took)
-        );
-      }
-    }
     found.delete(step.checkpoint);
-    return [...found].map(([value, label]) => ({ value, label }));
+    return [...found]
+      .map(([value, { label, isSame }]) => ({ value, label, isSame }))
+      .sort((a, b) => Number(b.isSame) - Number(a.isSame));
   }
 
   /**
@@ -423,6 +413,18 @@ function sayLooked(found: IVerified, trans: TranslationBundle): string {
     found.chunks,
     size(found.bytes)
   );
+}
+
+/**
+ * Is it the same statement of the same cell, at another time?
+ */
+function isSamePlace(a: IStep, b: IStep): boolean {
+  const place = (step: IStep): string =>
+    step.address.includes('.')
+      ? step.address.slice(step.address.indexOf('.'))
+      : '';
+  const isSameCell = a.cell && b.cell ? a.cell === b.cell : a.name === b.name;
+  return isSameCell && place(a) === place(b);
 }
 
 /**

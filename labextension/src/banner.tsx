@@ -6,7 +6,6 @@
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { Kernel, ServerConnection } from '@jupyterlab/services';
-import type { IStateDB } from '@jupyterlab/statedb';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import * as React from 'react';
@@ -111,9 +110,8 @@ export class NotebookBanner extends ReactWidget {
             !this._said &&
             button(trans.__('Restore'), () => void this._restore())}
           {!isPaused && button(trans.__('Choose…'), () => this._choose())}
-          {button(
-            this._said ? trans.__('Close') : trans.__('Ignore'),
-            () => void this._ignore()
+          {button(this._said ? trans.__('Close') : trans.__('Ignore'), () =>
+            this._ignore()
           )}
         </div>
       </div>
@@ -132,7 +130,7 @@ export class NotebookBanner extends ReactWidget {
       !run ||
       !run.trusted ||
       !['interrupted', 'paused'].includes(run.status) ||
-      (await this._ignored()).includes(run.id)
+      ignored().includes(run.id)
     ) {
       return null;
     }
@@ -175,26 +173,12 @@ export class NotebookBanner extends ReactWidget {
     }
   }
 
-  private async _ignore(): Promise<void> {
+  private _ignore(): void {
     const run = this._offer?.run;
     this._show(null);
-    if (run) {
-      const ids = [run.id, ...(await this._ignored())].slice(0, REMEMBERED);
-      this._forgotten = ids;
-      await this._options.state?.save(IGNORED, ids);
+    if (run && !this._said) {
+      ignore(run.id);
     }
-  }
-
-  /**
-   * The runs the user does not want to hear about, also after a reload.
-   */
-  private async _ignored(): Promise<string[]> {
-    const kept: unknown = await this._options.state?.fetch(IGNORED);
-    const ids = Array.isArray(kept) ? kept : [];
-    return [
-      ...this._forgotten,
-      ...ids.filter((id): id is string => typeof id === 'string')
-    ];
   }
 
   private async _do(work: () => Promise<void>): Promise<void> {
@@ -267,7 +251,6 @@ export class NotebookBanner extends ReactWidget {
   private _said = '';
   private _isBusy = false;
   private _question = 0;
-  private _forgotten: string[] = [];
 }
 
 export namespace NotebookBanner {
@@ -284,7 +267,30 @@ export namespace NotebookBanner {
      * Show the run, so that the user can choose.
      */
     choose: (run: IRun) => void;
-    state: IStateDB | null;
     trans: TranslationBundle;
+  }
+}
+
+/**
+ * The runs the user does not want to hear about, also after a reload. Kept in the browser, and at once: the workspace is
+ * saved a while later, and a reload may come before that.
+ */
+function ignored(): string[] {
+  try {
+    const kept: unknown = JSON.parse(localStorage.getItem(IGNORED) ?? '[]');
+    return Array.isArray(kept)
+      ? kept.filter((id): id is string => typeof id === 'string')
+      : [];
+  } catch {
+    return []; // a browser that keeps nothing
+  }
+}
+
+function ignore(id: string): void {
+  try {
+    const ids = [id, ...ignored()].slice(0, REMEMBERED);
+    localStorage.setItem(IGNORED, JSON.stringify(ids));
+  } catch {
+    // A browser that keeps nothing: the banner comes back with the next reload.
   }
 }

@@ -11,8 +11,8 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
-import { IStateDB } from '@jupyterlab/statedb';
 import { IStatusBar } from '@jupyterlab/statusbar';
+import type { TranslationBundle } from '@jupyterlab/translation';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { Opener } from './actions';
 import { Actions } from './actions';
@@ -20,6 +20,7 @@ import { NotebookBanner } from './banner';
 import { addCommands } from './commands';
 import { CheckpointModel } from './model';
 import { Notebooks } from './notebooks';
+import { Refusal } from './problem';
 import { Restorer } from './restorer';
 import { CheckpointSidebar } from './sidebar';
 import { StatusItem } from './status';
@@ -88,7 +89,6 @@ const main: JupyterFrontEndPlugin<void> = {
     ILayoutRestorer,
     ISettingRegistry,
     IStatusBar,
-    IStateDB,
     ITranslator
   ],
   activate: (
@@ -99,12 +99,11 @@ const main: JupyterFrontEndPlugin<void> = {
     layout: ILayoutRestorer | null,
     registry: ISettingRegistry | null,
     statusBar: IStatusBar | null,
-    state: IStateDB | null,
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('nbcheckpoint');
     const restorer = new Restorer(trans);
-    const open = opener(app, tracker);
+    const open = opener(app, tracker, trans);
     const actions = new Actions(checkpoints, open, restorer, trans);
     const sidebar = new CheckpointSidebar(
       checkpoints,
@@ -126,7 +125,6 @@ const main: JupyterFrontEndPlugin<void> = {
               app.shell.activateById(sidebar.id);
               checkpoints.open(run.id);
             },
-            state,
             trans
           })
         : null;
@@ -181,7 +179,8 @@ const main: JupyterFrontEndPlugin<void> = {
  */
 function opener(
   app: JupyterFrontEnd,
-  tracker: INotebookTracker | null
+  tracker: INotebookTracker | null,
+  trans: TranslationBundle
 ): Opener {
   return async path => {
     const find = (): NotebookPanel | undefined =>
@@ -191,6 +190,14 @@ function opener(
       );
     let panel = find();
     if (!panel) {
+      try {
+        await app.serviceManager.contents.get(path, { content: false });
+      } catch {
+        throw new Refusal(
+          trans.__('There is no notebook %1 any more.', path),
+          trans.__('If it was moved, open it where it is now and run it there.')
+        );
+      }
       await app.commands.execute('docmanager:open', {
         path,
         factory: 'Notebook'

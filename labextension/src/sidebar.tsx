@@ -6,7 +6,6 @@ import { PageConfig } from '@jupyterlab/coreutils';
 import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { nullTranslator } from '@jupyterlab/translation';
 import {
-  FilterBox,
   HTMLSelect,
   ReactWidget,
   ToolbarButtonComponent,
@@ -25,6 +24,11 @@ import { ProblemNote } from './note';
 import { RunView } from './run';
 import { RunList } from './runs';
 import type { IActions, ICheckpointModel, IRunList, RunStatus } from './tokens';
+
+/**
+ * So long nothing is typed before it is looked for.
+ */
+const PAUSE = 150;
 
 /**
  * The sidebar widget. It tells the model whether anybody looks.
@@ -80,7 +84,7 @@ export class CheckpointSidebar extends ReactWidget {
   protected override onActivateRequest(msg: Message): void {
     super.onActivateRequest(msg);
     this.node
-      .querySelector<HTMLElement>('.nbc-Windowed, .nbc-Back button, button')
+      .querySelector<HTMLElement>('.nbc-Back, .nbc-Windowed, input')
       ?.focus();
   }
 
@@ -119,7 +123,7 @@ function Current(props: IViewProps): JSX.Element {
     const { activeElement, body } = document;
     if (wasOpen.current !== id && (activeElement ?? body) === body) {
       node.current
-        ?.querySelector<HTMLElement>('.nbc-Back button, .nbc-Windowed')
+        ?.querySelector<HTMLElement>('.nbc-Back, .nbc-Windowed')
         ?.focus();
     }
     wasOpen.current = id;
@@ -182,14 +186,12 @@ function Filters({ model, trans }: IViewProps): JSX.Element {
   }
   return (
     <div className="nbc-Filter" role="search">
-      <FilterBox
-        placeholder={trans.__('Filter runs')}
-        initialQuery={filter.text}
-        updateFilter={(_, query) => {
-          model.filter = { ...model.filter, text: (query ?? '').trim() };
+      <Search
+        value={filter.text}
+        label={trans.__('Filter runs')}
+        onChange={text => {
+          model.filter = { ...model.filter, text };
         }}
-        useFuzzyFilter={false}
-        caseSensitive={false}
       />
       <div className="nbc-Filter-choices">
         <HTMLSelect
@@ -225,6 +227,35 @@ function Filters({ model, trans }: IViewProps): JSX.Element {
         )}
       </div>
     </div>
+  );
+}
+
+/**
+ * A field whose text is passed on when the typing pauses: every question goes to the server.
+ */
+function Search(props: {
+  value: string;
+  label: string;
+  onChange: (text: string) => void;
+}): JSX.Element {
+  const { label, onChange } = props;
+  const [text, setText] = React.useState(props.value);
+  const timer = React.useRef(0);
+  React.useEffect(() => () => window.clearTimeout(timer.current), []);
+  return (
+    <input
+      type="search"
+      className="nbc-Search"
+      placeholder={label}
+      aria-label={label}
+      value={text}
+      onChange={event => {
+        const typed = event.target.value;
+        setText(typed);
+        window.clearTimeout(timer.current);
+        timer.current = window.setTimeout(() => onChange(typed.trim()), PAUSE);
+      }}
+    />
   );
 }
 

@@ -64,7 +64,11 @@ def going(store: Store, runs: Iterable[str]) -> dict[str, Going]:
     """Run -> how far the step it is in has come, as far as that is known."""
     found: dict[str, Going] = {}
     for run in runs:
+        session: object = None
         for step in store._listed(Step, store.backend.scan(f"step/{run}/", limit=LAST, reverse=True)):
+            session = session or step.meta.get("session")
+            if step.meta.get("session", session) != session:
+                break  # what an earlier kernel was at when it died
             if step.status != "running" or not isinstance(step.meta.get("done"), int):
                 continue
             try:

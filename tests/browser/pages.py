@@ -111,10 +111,64 @@ def open_notebook(page: Page, path: str, *, kernel: bool = True) -> None:
         wait_until_idle(page)
 
 
+def press_in(where: Locator, name: str) -> None:
+    where.get_by_role("button", name=name, exact=True).click()
+
+
+def save(page: Page) -> None:
+    """Save the notebook in front, and wait until it is."""
+    page.evaluate("() => { void window.jupyterapp.commands.execute('docmanager:save') }")
+    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+
+
+def set_source(page: Page, index: int, source: str) -> None:
+    """What a cell of the notebook in front says from now on."""
+    page.evaluate(
+        """([index, source]) => {
+            const { content } = window.jupyterapp.shell.currentWidget;
+            content.widgets[index].model.sharedModel.setSource(source);
+        }""",
+        [index, source],
+    )
+
+
+def run_cell(page: Page, index: int, *, wait: bool = True) -> None:
+    """Run one cell of the notebook in front."""
+    page.evaluate(
+        """index => {
+            window.jupyterapp.shell.currentWidget.content.activeCellIndex = index;
+            void window.jupyterapp.commands.execute('notebook:run-cell');
+        }""",
+        index,
+    )
+    if wait:
+        expect(cell(page, index).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"))
+        wait_until_idle(page)
+
+
+def evaluated(page: Page, expression: str) -> str:
+    """What an expression is in the kernel of the notebook in front, as text."""
+    wait_until_idle(page)
+    return str(
+        page.evaluate(
+            """async expression => {
+                const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
+                const user_expressions = { it: expression };
+                const future = kernel.requestExecute({ code: '', silent: true, user_expressions });
+                const late = new Promise((_, reject) => setTimeout(() => reject(new Error('no answer')), 20000));
+                const { it } = (await Promise.race([future.done, late])).content.user_expressions;
+                return it.data?.['text/plain'] ?? it.evalue;
+            }""",
+            expression,
+        )
+    )
+
+
 def clear_desk(page: Page) -> None:
     """Close everything that is open, kernels included, without asking."""
-    while page.locator(".jp-Dialog .jp-mod-reject").count():
-        page.locator(".jp-Dialog .jp-mod-reject").first.click()
+    while page.locator(".jp-Dialog").count():
+        page.locator(".jp-Dialog button").last.focus()
+        page.keyboard.press("Escape")
     if page.locator("#nbcheckpoint-sidebar .nbc-Back").is_visible():
         page.locator("#nbcheckpoint-sidebar .nbc-Back").click()
     page.evaluate(

@@ -207,6 +207,15 @@ def test_a_running_run_says_how_far_it_is(server: Server, store: Store) -> None:
     assert told(server, "runs")["runs"][0]["progress"] is None
 
 
+def test_what_a_dead_kernel_was_at_is_no_progress(server: Server, store: Store) -> None:
+    """The next kernel goes on with the run; the step its predecessor died in stays as it was."""
+    run = store.begin_run("a.ipynb")
+    meta = {"done": 3, "total": 9, "left": 1.5, "session": 1}
+    store.put_step(Step(run=run.id, address="000000", name="train", status="running", meta=meta))
+    store.put_step(Step(run=run.id, address="000001", name="train", status="completed", meta={"session": 2}))
+    assert told(server, "runs")["runs"][0]["progress"] is None
+
+
 # ---- doing ------------------------------------------------------------------------------------------------
 
 
