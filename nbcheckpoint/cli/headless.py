@@ -8,7 +8,8 @@ import re
 import reprlib
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -156,11 +157,9 @@ def execute(request: Any, as_json: bool, report: str | None) -> None:
     from nbcheckpoint.notebook import headless
 
     watching = watcher(quiet=as_json)
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        if signal.getsignal(number) != signal.SIG_IGN:  # before and after the kernel is there, too
-            signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
-        outcome = headless.run(request, watching)
+        with _signals_as_exit_codes():
+            outcome = headless.run(request, watching)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     finally:
@@ -175,6 +174,21 @@ def execute(request: Any, as_json: bool, report: str | None) -> None:
         say(summary(outcome))
         _tell_error(outcome.error)
     sys.exit(exit_code(outcome))
+
+
+@contextmanager
+def _signals_as_exit_codes() -> Iterator[None]:
+    """Before and after there is a kernel, too. What is ignored, as under nohup, stays so."""
+    minded = {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in minded}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def exit_code(outcome: Any) -> int:

@@ -98,8 +98,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         """Are cells saved that say nothing about it?"""
         self.since = ""
         """What was saved before that is not used."""
-        self.gentle = False
-        """Does a first interrupt only ask to stop where nothing is lost?"""
+        self.unattended = False
+        """Is nobody sitting in front of it? Then a first interrupt only asks to stop where nothing is lost."""
         self._cells: list[Cell] = []
         self._slow: dict[str, float] = {}
         """Key -> seconds of statements that turned out to be slow when nobody had looked at their inputs."""
@@ -516,7 +516,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             recorder=Recorder(self.shell),
         )
         files.start(watch)
-        cell.running.undo = note_interrupts(cell.running, cell.ask_to_stop if self.gentle else None)
+        cell.running.undo = note_interrupts(cell.running, cell.ask_to_stop if self.unattended else None)
 
     def _stop_watching(self, cell: Cell) -> None:
         running, cell.running = cell.running, None

@@ -20,10 +20,12 @@ from nbclient.util import run_sync
 from nbformat.v4 import output_from_msg
 
 from nbcheckpoint.errors import Error
+from nbcheckpoint.notebook.line import PROGRESS
 from nbcheckpoint.notebook.outputs import collapse
 
 __all__ = ["Client", "DeadKernelError", "NotebookClient", "Unattended"]
 
+_DISPLAYS = ("display_data", "update_display_data")
 _output_from: Any = output_from_msg
 _BEGIN = '__import__("nbcheckpoint.notebook.unattended", fromlist=["begin"]).begin(**{given!r})'
 
@@ -92,11 +94,11 @@ class Unattended:
     execute_cell = run_sync(async_execute_cell)
 
     def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
-        content = msg["content"]
-        ours = content.get("metadata", {}).get("nbcheckpoint") if msg["msg_type"] == "display_data" else None
-        if ours is not None:
+        known = msg["content"].get("metadata") if msg["msg_type"] in _DISPLAYS else None
+        said, progress = (known or {}).get("nbcheckpoint"), (known or {}).get(PROGRESS)
+        if said or progress:
             if self.on_told is not None:
-                self.on_told(ours)
+                self.on_told(said or {"progress": progress})
             return None
         found = super().process_message(msg, cell, cell_index)  # type: ignore[misc]
         if self.on_shown is not None and msg["msg_type"] not in ("status", "execute_input"):

@@ -18,6 +18,7 @@ from nbcheckpoint.engine.context import Frame
 from nbcheckpoint.engine.journal import Journal
 from nbcheckpoint.errors import Error
 from nbcheckpoint.model import Pause
+from nbcheckpoint.notebook.line import PROGRESS
 from nbcheckpoint.store import Store
 from nbcheckpoint.units import say_duration
 
@@ -98,7 +99,7 @@ class _Joined:
         body = f'<progress value="{done}" max="{max(total, 1)}" style="width: 12em"></progress> {html.escape(text)}'
         self._checkpointer.shell.display_pub.publish(
             {"text/plain": text, "text/html": body},
-            {},
+            {PROGRESS: {"done": done, "total": total, "left": left}},
             transient={"display_id": self._shown},
             update=not first,
         )
@@ -117,6 +118,7 @@ class _Joined:
     def _buttons(self, store: Store, run: str, question: Pause) -> None:
         if (
             not question.choices
+            or self._checkpointer.unattended
             or len(question.choices) > 8
             or getattr(self._checkpointer.shell, "kernel", None) is None
         ):

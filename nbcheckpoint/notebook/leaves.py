@@ -42,8 +42,9 @@ _NOT_DATA = (
 )
 _IPYTHONS_BUILTINS = frozenset({"_", "input", "getpass", "exit", "quit", "get_ipython", "display", "dreload"})
 """It puts these in and takes them out around every cell."""
-_LIBRARY_THREADS = ("tqdm", "joblib", "loky", "multiprocessing", "threadpoolctl")
-"""Libraries whose helper threads stay on when their work is done, and hold nothing of the user's."""
+_LIBRARY_THREADS = ("tqdm", "joblib", "loky", "multiprocessing", "threadpoolctl", "zmq")
+"""Libraries whose helper threads stay on when their work is done, and hold nothing of the user's. The kernel's own zmq
+starts one when something large is shown for the first time."""
 
 
 @dataclass

@@ -23,6 +23,8 @@ _COLOURS = {
     "note": "var(--jp-warn-color1, #f57c00)",
 }
 
+PROGRESS = "nbcheckpoint_progress"
+"""In the metadata of a display: how far something is, for whoever runs a notebook unattended."""
 MAX_SOURCE = 4000
 """Characters of a statement that are kept though it was not saved."""
 

@@ -13,6 +13,7 @@ from typing import Any
 MAX_TEXT = 1 << 20
 """Stream text kept per cell. More is cut with a note: nobody reads a megabyte again."""
 
+UPDATE = "update_display_data"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -107,19 +108,21 @@ class Recorder:
         bar = _progress_bar(data)
         if bar is not None:
             self._add({"output_type": "display_data", "bar": bar, "metadata": {}, "display_id": ""})
-            return
+            return None
         output = {
             "output_type": "display_data",
             "data": _printable(data),
             "metadata": metadata or {},
             "display_id": transient.get("display_id", ""),
         }
-        if kwargs.get("update"):
-            for earlier in self._outputs:
-                if earlier.get("display_id") and earlier["display_id"] == output["display_id"]:
-                    earlier.update(data=output["data"], metadata=output["metadata"])
-            return
-        self._add(output)
+        if not kwargs.get("update"):
+            return self._add(output)
+        mine = [one for one in self._outputs if one.get("display_id") and one["display_id"] == output["display_id"]]
+        for earlier in mine:
+            earlier.update(data=output["data"], metadata=output["metadata"])
+        if not mine:  # of something that was shown before this
+            self._outputs.append({**output, "output_type": UPDATE})
+        return None
 
     def _on_result(self, format_dict: Any, md_dict: Any = None) -> None:
         self._add({"output_type": "execute_result", "data": _printable(format_dict), "metadata": md_dict or {}})
@@ -186,9 +189,10 @@ def replay(shell: Any, outputs: list[dict[str, Any]]) -> None:
             stream = sys.stderr if output["name"] == "stderr" else sys.stdout
             stream.write(output["text"])
             stream.flush()
-        elif kind == "display_data":
+        elif kind in ("display_data", UPDATE):
             transient = {"display_id": output["display_id"]} if output.get("display_id") else {}
-            shell.display_pub.publish(output["data"], output["metadata"], transient=transient)
+            update = kind == UPDATE
+            shell.display_pub.publish(output["data"], output["metadata"], transient=transient, update=update)
         elif kind == "execute_result":
             hook = shell.displayhook
             hook.start_displayhook()

@@ -12,8 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from nbcheckpoint.errors import Fenced, StoreError
+from nbcheckpoint.notebook import outputs
 from nbcheckpoint.notebook.auto import switch
+from nbcheckpoint.notebook.line import PROGRESS
 from nbcheckpoint.notebook.magics import load
+
+MAX_TEXT = 1 << 24
+"""Stream text kept per statement. More than where a reader has seen it already: it is all there is of it."""
 
 
 def begin(*, run: str = "", holder: str = "", since: str = "", words: tuple[str, ...] = ()) -> None:
@@ -32,7 +37,8 @@ def begin(*, run: str = "", holder: str = "", since: str = "", words: tuple[str,
             pass  # a full or read-only disk, or somebody else is at it: what was saved is restored all the same
     switch(checkpointer, list(words))
     checkpointer.since = since
-    checkpointer.gentle = True
+    checkpointer.unattended = True
+    outputs.MAX_TEXT = MAX_TEXT
     session.on_progress = _teller(shell.kernel)
     shell.events.register("pre_run_cell", Turns().take)
 
@@ -40,7 +46,7 @@ def begin(*, run: str = "", holder: str = "", since: str = "", words: tuple[str,
 def _teller(kernel: Any) -> Callable[[int, int, float | None], None]:
     def tell(done: int, total: int, left: float | None) -> None:
         """Straight to the front end: what goes through `display` would be recorded as the cell's."""
-        ours = {"nbcheckpoint": {"progress": {"done": done, "total": total, "left": left}}}
+        ours = {PROGRESS: {"done": done, "total": total, "left": left}}
         content = {"data": {}, "metadata": ours, "transient": {}}
         kernel.send_response(kernel.iopub_socket, "display_data", content)
 

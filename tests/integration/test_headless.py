@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from nbcheckpoint.cli import main
 from tests.headless import (
@@ -192,7 +193,6 @@ def test_a_cell_that_fails_and_one_that_takes_too_long(tmp_path: Path) -> None:
 def test_fresh_computes_anew_and_still_goes_on_after_a_crash(notebook: Path, straight: bytes) -> None:
     folder = notebook.parent
     run(folder, "work.ipynb", "-o", "out.ipynb")
-    assert lines(run(folder, "work.ipynb", "-o", "out.ipynb"))[2] == "restored"
     process = in_its_loop(folder, "--fresh")
     kill(process)
     os.kill(kernel_of(folder), signal.SIGKILL)
@@ -259,32 +259,39 @@ def test_a_store_elsewhere_a_folder_elsewhere_and_a_secret(tmp_path: Path) -> No
     assert json.loads(shown)[0]["inputs"] == {"api_key": "<hidden>"}
 
 
-def refused(folder: Path, *words: str, code: int) -> str:
-    done = run(folder, *words, code=code)
+def refused(*words: str, code: int) -> str:
+    done = CliRunner().invoke(main, ["run", *words])
+    assert done.exit_code == code, done.output
     sentence, hint = done.stderr.strip().splitlines()
     assert sentence.startswith("nbcheckpoint: ")
     assert hint.startswith("  ")
     return sentence
 
 
-def test_what_cannot_be_run_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_what_cannot_be_run_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     write(tmp_path / "work.ipynb", "x = 1")
-    assert "there is no notebook" in refused(tmp_path, "other.ipynb", code=3)
+    assert "there is no notebook" in refused("other.ipynb", code=3)
     (tmp_path / "broken.ipynb").write_text('{"cells": [{"cell_type": "nonsense"}]}')
-    assert "is not a valid notebook" in refused(tmp_path, "broken.ipynb", code=2)
+    assert "is not a valid notebook" in refused("broken.ipynb", code=2)
     (tmp_path / "text.ipynb").write_text("hello")
-    assert "is not a valid notebook" in refused(tmp_path, "text.ipynb", code=2)
-    assert "there is no kernel 'perl'" in refused(tmp_path, "work.ipynb", "--kernel", "perl", code=3)
-    assert "cannot be written" in refused(tmp_path, "work.ipynb", "-o", "none/out.ipynb", code=2)
-    assert "memory:// store" in refused(tmp_path, "work.ipynb", "--store", "memory://", code=2)
+    assert "is not a valid notebook" in refused("text.ipynb", code=2)
+    assert "there is no kernel 'perl'" in refused("work.ipynb", "--kernel", "perl", code=3)
+    assert "cannot be written" in refused("work.ipynb", "-o", "none/out.ipynb", code=2)
+    assert "memory:// store" in refused("work.ipynb", "--store", "memory://", code=2)
+    assert "'1x' is not a name" in refused("work.ipynb", "-p", "1x", "2", code=2)
     write(tmp_path / "r.ipynb", "x <- 1", kernelspec={"name": "ir", "display_name": "R"})
-    assert "there is no kernel 'ir'" in refused(tmp_path, "r.ipynb", code=3)
+    assert "there is no kernel 'ir'" in refused("r.ipynb", code=3)
+    monkeypatch.setitem(sys.modules, "jupytext", None)
+    (tmp_path / "work.py").write_text("# %%\n1")
+    assert "jupytext is not installed" in refused("work.py", code=1)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, "what was there before is there again"
     spec = tmp_path / "jupyter" / "kernels" / "other"
     spec.mkdir(parents=True)
     argv = [sys.executable, "-S", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Other", "language": "julia"}))
-    env = {**os.environ, "JUPYTER_DATA_DIR": str(tmp_path / "jupyter")}
-    assert "runs julia" in run(tmp_path, "work.ipynb", "--kernel", "other", code=2, env=env).stderr
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    assert "runs julia" in refused("work.ipynb", "--kernel", "other", code=2)
 
 
 def test_a_kernel_without_nbcheckpoint(tmp_path: Path) -> None:
@@ -398,3 +405,44 @@ def test_out_of_memory_it_can_be_run_again_where_there_is_more(tmp_path: Path) -
     assert runs(tmp_path)[0].status == "failed"
     assert lines(run(tmp_path, "work.ipynb")) == ["restored", "computed"]
     assert [(found.status, found.sessions) for found in runs(tmp_path)] == [("completed", 2)]
+
+
+FLOW = """\
+import nbcheckpoint as nbc, time
+
+@nbc.step
+def double(x):
+    time.sleep(0.1)
+    return 2 * x
+
+@nbc.flow
+def work(n):
+    parts = double.map(range(n))
+    if nbc.pause("Go on?", name="gate", choices=["yes", "no"]) == "yes":
+        return sum(parts)"""
+
+
+def test_a_flow_that_waits_for_an_answer(tmp_path: Path) -> None:
+    write(tmp_path / "work.ipynb", FLOW, "work(12)", "'done'")
+    waits = run(tmp_path, "work.ipynb", code=4)
+    assert "Go on?" in waits.stderr
+    assert "nbcheckpoint answer" in waits.stderr
+    paused = {found.kind: found for found in runs(tmp_path)}
+    assert (paused["notebook"].status, paused["flow"].status) == ("paused", "paused")
+    ended(start(tmp_path, "answer", paused["flow"].id, "gate", "yes"), 0)
+    run(tmp_path, "work.ipynb")
+    shown = outputs(tmp_path / "work.out.ipynb")
+    assert [output["data"] for output in shown[1]] == [{"text/plain": ["132"]}], "how far it is, is not in it"
+    assert {found.status for found in runs(tmp_path)} == {"completed"}
+
+
+def test_what_a_restored_cell_changed_above_is_changed_again(tmp_path: Path) -> None:
+    above = "from IPython.display import display\nimport sys, time\nbar = display('0 %', display_id='bar')"
+    below = "for share in range(0, 101, 10):\n    time.sleep(0.12)\n    bar.update(f'{share} %')"
+    much = "for _ in range(3):\n    time.sleep(0.4)\n    print('x' * (1 << 20))"
+    write(tmp_path / "work.ipynb", above, below, much)
+    run(tmp_path, "work.ipynb", "-o", "first.ipynb")
+    again = run(tmp_path, "work.ipynb", "-o", "second.ipynb")
+    assert lines(again)[1:] == ["restored", "restored"]
+    assert (tmp_path / "first.ipynb").read_bytes() == (tmp_path / "second.ipynb").read_bytes()
+    assert outputs(tmp_path / "second.ipynb")[0][0]["data"]["text/plain"] == ["'100 %'"]
