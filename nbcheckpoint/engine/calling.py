@@ -473,6 +473,7 @@ class Call:
             random=drawn,
             files=seen,
             folder=os.getcwd() if seen else "",
+            settings=reached.settings,
             environment={"python": sys.version.partition(" ")[0]},
             meta=self._described(marks),
         )
