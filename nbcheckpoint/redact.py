@@ -48,20 +48,37 @@ def redact(text: str, secrets: Iterable[object] = ()) -> str:
     """The text without the values of secret environment variables, passwords in URLs, or any of `secrets`."""
     if len(text) < SHORTEST:
         return text
-    known = {os.environ.get(name, "") for name in list(os.environ) if is_secret(name)}
-    known.update(value for value in secrets if isinstance(value, str))
+    known = {*_in_environment(), *(value for value in secrets if isinstance(value, str))}
     for value in sorted(known, key=len, reverse=True):  # one may be part of another
         if len(value) >= SHORTEST and value in text:
             text = text.replace(value, HIDDEN)
     return _IN_URL.sub(rf"\1:{HIDDEN}@", text) if "://" in text else text
 
 
+_environment: tuple[dict[bytes, bytes], frozenset[str]] = {}, frozenset()
+"""As it was when it was last read, and the secrets in it."""
+
+
+def _in_environment() -> frozenset[str]:
+    """The values of secret variables. Read only when anything has changed: it takes longer than writing a record."""
+    global _environment
+    raw: dict[bytes, bytes] = getattr(os.environ, "_data", {})
+    if not raw or raw != _environment[0]:
+        found = frozenset(os.environ.get(name, "") for name in list(os.environ) if is_secret(name))
+        _environment = dict(raw), found
+    return _environment[1]
+
+
 def redact_source(source: str) -> str:
     """Code without literal secrets: `connect(password="…")`, `token = "…"`, `{"api_key": "…"}`."""
+    return redact(_without_literals(source))
 
+
+@lru_cache(maxsize=256)  # the same code is saved again and again
+def _without_literals(source: str) -> str:
     def hide(found: re.Match[str]) -> str:
         if not is_secret(found["name"]):
             return found[0]
         return f"{found['head']}{found['quote']}{HIDDEN}{found['quote']}"
 
-    return redact(_LITERAL.sub(hide, source))
+    return _LITERAL.sub(hide, source)

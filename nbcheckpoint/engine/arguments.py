@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from nbcheckpoint.codec.pickle import Reference
-from nbcheckpoint.engine.identity import Identity, digest_inputs, look, settings_now, surroundings, together
+from nbcheckpoint.engine.identity import Identity, digest_inputs, look, surroundings, together
 from nbcheckpoint.fingerprint import files as disk
 from nbcheckpoint.fingerprint.code import Names, digest_code, names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, is_mutable, reach, standing_for
@@ -42,8 +42,6 @@ class Reach(NamedTuple):
     code_inside: dict[int, str]
     mentions: Names
     unidentified: tuple[str, ...]
-    settings: tuple[Input, ...] = ()
-    """Options of libraries that are not at their default."""
 
 
 def reach_of(
@@ -69,7 +67,6 @@ def reach_of(
         code_inside=digester.code_inside(),
         mentions=mentions,
         unidentified=unidentified,
-        settings=settings_now(),
     )
 
 
@@ -176,7 +173,15 @@ def result_of(store: Store, checkpoint: Checkpoint, identity: Identity) -> dict[
 
 def source_of(function: Callable[..., Any]) -> str:
     """For people to read beside the result; "" where it is nowhere."""
+    plain = _plain(function)
+    code = getattr(plain, "__code__", None)
+    return _source(code, code.co_filename) if isinstance(code, types.CodeType) else _source(plain)
+
+
+@lru_cache(maxsize=256)  # for every item of a map it is the same, and takes a millisecond to find
+def _source(found: Any, file: str = "") -> str:
+    """The file is told, because equal code may stand in several."""
     try:
-        return inspect.getsource(_plain(function))
+        return inspect.getsource(found)
     except (OSError, TypeError):
         return ""

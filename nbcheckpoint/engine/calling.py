@@ -35,7 +35,7 @@ from nbcheckpoint.engine.arguments import (
 from nbcheckpoint.engine.context import Frame, current_store, frame
 from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.effects import Body, Protocol, Wait
-from nbcheckpoint.engine.identity import Identity, match
+from nbcheckpoint.engine.identity import Identity, match, options_now
 from nbcheckpoint.engine.journal import Ticket, moments_ago
 from nbcheckpoint.engine.retry import is_worth_a_retry, seconds_until_next
 from nbcheckpoint.engine.watching import StepWatch, watching
@@ -52,7 +52,7 @@ from nbcheckpoint.errors import (
 )
 from nbcheckpoint.events import emit
 from nbcheckpoint.fingerprint import explain, rng
-from nbcheckpoint.model import Checkpoint, Reason, Step, StepKind, StepStatus, utc_now
+from nbcheckpoint.model import Checkpoint, Input, Reason, Step, StepKind, StepStatus, utc_now
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT
 from nbcheckpoint.units import say_size
@@ -105,6 +105,8 @@ class Call:
         self.meta: dict[str, Any] = {}
         """What its record says besides."""
         self._tried: list[Any] = []
+        self.options: tuple[Input, ...] = ()
+        """Of libraries, as they are when the body runs."""
 
     def adopt(
         self,
@@ -121,7 +123,7 @@ class Call:
         self.parent, self.ticket, self.identity = parent, ticket, identity
         self.slot, self.address = str(ticket.step.meta["slot"]), ticket.step.address
         self.after, self.reason, self.speculative, self._tried = [], Reason(code="first", text=""), False, []
-        self.committer, self.meta = None, {}
+        self.committer, self.meta, self.options = None, {}, ()
         self.reached = reached
 
     # Surroundings
@@ -175,6 +177,7 @@ class Call:
         here = self._frame()
         while True:
             started, before = time.perf_counter(), rng.states() if self.alone else {}
+            self.options = options_now()
             noticed: list[StepWatch] = []
             try:
                 value = yield Body(
@@ -319,7 +322,7 @@ class Call:
             question = f"{self.spec.name} was running when its process died, and may have done its work. Run it again?"
             # Every attempt that is cut short is a question of its own: a yes is not a yes for ever.
             name = f"{self.slot} again" if recorded.attempt == 1 else f"{self.slot} again after {recorded.attempt}"
-            said = ask(self.parent, name, question, choices=("rerun", "skip", "fail"))
+            said = ask(self.parent, name, question, choices=("rerun", "skip", "fail"), about=self.slot)
         if said == "fail":
             raise Interrupted(self.run, self.spec.name)
         if said == "skip":
@@ -471,9 +474,9 @@ class Call:
             source=source_of(self.spec.function),
             inputs=identity.inputs,
             random=drawn,
+            settings=self.options,
             files=seen,
             folder=os.getcwd() if seen else "",
-            settings=reached.settings,
             environment={"python": sys.version.partition(" ")[0]},
             meta=self._described(marks),
         )

@@ -79,7 +79,7 @@ class Journal:
             self._next[parent] = max(self._next.get(parent, 0), int(number) + 1)
         self._seen: set[str] = set()
         self._whole: set[str] = set()
-        """Steps that were restored: what they consist of is not looked at."""
+        """Steps that were restored, or carried out elsewhere: what they consist of is not looked at here."""
         self._lock = threading.RLock()
         self._noted = time.monotonic()
         self.is_helper = False
@@ -199,6 +199,10 @@ class Journal:
         self.count(step)
         self.note()
 
+    def ended_elsewhere(self, step: Step) -> None:
+        self._whole.add(str(step.meta["slot"]))
+        self.ended(step)
+
     def count(self, step: Step) -> None:
         with self._lock:
             self._slots[str(step.meta["slot"])] = step
@@ -281,7 +285,8 @@ class Journal:
     def detach(self) -> None:
         """The flow came to its end without calling these: they are gone from the code, and stay listed as such."""
         for slot, step in self._slots.items():
-            lost = slot not in self._seen and not step.meta.get("detached") and not step.meta.get("flow")
+            named = slot in self._seen or step.meta.get("about") in self._seen
+            lost = not named and not step.meta.get("detached") and not step.meta.get("flow")
             if lost and not any(above in self._whole for above in _above(slot)):
                 status: StepStatus = "interrupted" if step.status == "running" else step.status
                 self._slots[slot] = replace(step, status=status, meta={**step.meta, "detached": True})
@@ -303,8 +308,8 @@ class Journal:
 
 
 def _is_counted(step: Step) -> bool:
-    """The items of a map are counted by the map."""
-    return step.kind != "item" and not step.meta.get("flow")
+    """What a step consists of is that step's matter: the items of a map are counted by the map."""
+    return "." not in step.address and not step.meta.get("flow")
 
 
 def _above(slot: str) -> Iterator[str]:

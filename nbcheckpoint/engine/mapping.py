@@ -97,7 +97,10 @@ class Committer:
         with self._lock:
             self._waiting.append((step, call.ticket))
             waited = time.monotonic() - self._last
-            full = len(self._waiting) >= _TOGETHER or waited >= _TOGETHER_SECONDS or seconds >= _SLOW_SECONDS
+            many = len(self._waiting) >= _TOGETHER or waited >= _TOGETHER_SECONDS
+            full = (
+                many or seconds >= _SLOW_SECONDS or call.ticket is not None
+            )  # it was said to run: say that it is done
             if self._at_the_end:
                 return
             if full:

@@ -74,8 +74,12 @@ def ask(
     default: Any = _NOTHING,
     timeout: str | float | None = None,
     reask: bool = False,
+    about: str = "",
 ) -> Any:
-    """The answer to a question of this frame. Raises Paused as long as there is none."""
+    """The answer to a question of this frame. Raises Paused as long as there is none.
+
+    `about` is the slot of the step it concerns, where it is no question of the program's own.
+    """
     journal = here.journal
     slot = here.next_slot(name)
     address = journal.address(slot, here.address)
@@ -88,7 +92,7 @@ def ask(
         default=None if default is _NOTHING else default,
         until=_until(journal.recorded(slot), timeout),
     )
-    step = _opened(here, slot, address, question, reask=reask)
+    step = _opened(here, slot, address, question, reask=reask, about=about)
     if "answer" not in step.meta and question.until and question.until <= utc_now():
         step = _answer_by_default(here, address, question)
     if "answer" not in step.meta:
@@ -116,7 +120,7 @@ def _until(before: Step | None, timeout: str | float | None) -> str:
     return then.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _opened(here: Frame, slot: str, address: str, question: Pause, *, reask: bool) -> Step:
+def _opened(here: Frame, slot: str, address: str, question: Pause, *, reask: bool, about: str) -> Step:
     """The step that asks, as it is now; written if it is not there."""
     journal = here.journal
     while True:
@@ -137,7 +141,7 @@ def _opened(here: Frame, slot: str, address: str, question: Pause, *, reask: boo
             status="paused",
             started=before.started if before is not None and before.started else utc_now(),
             token=secrets.token_hex(8),
-            meta={"slot": slot, "pause": asked},
+            meta={"slot": slot, "pause": asked, **({"about": about} if about else {})},
         )
         try:
             journal.store.put_step(step, expect=version, durable=True)

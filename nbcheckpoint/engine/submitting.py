@@ -23,6 +23,7 @@ from nbcheckpoint.engine import executors
 from nbcheckpoint.engine.calling import Call, Outcome
 from nbcheckpoint.engine.context import inside
 from nbcheckpoint.engine.effects import drive, drive_async
+from nbcheckpoint.engine.identity import options_now
 from nbcheckpoint.engine.journal import Ticket
 from nbcheckpoint.engine.worker import Done, packed, work
 from nbcheckpoint.errors import UsageError
@@ -238,6 +239,7 @@ def _carried_out(made: Submitted) -> Any:
     if found is not None:
         return found.value
     started = time.perf_counter()
+    call.options = options_now()
     with inside(None):  # its own steps are no part of the run: that it was tried is nobody's business yet
         value = call.spec.function(*call.args, **call.kwargs)
     seconds = time.perf_counter() - started
@@ -267,7 +269,7 @@ def received(call: Call, answer: Future[Done]) -> Outcome:
         came_to_nothing(call)
         raise
     step = Step.from_json(done.step)
-    call.parent.journal.ended(step)
+    call.parent.journal.ended_elsewhere(step)
     # What is not in the store comes straight from our own worker's hands.
     value = call.store.restore(done.checkpoint)[RESULT] if done.checkpoint else cloudpickle.loads(done.value)
     call.parent.made(call.address, value)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
 
+from nbcheckpoint.backend.base import Entry
 from nbcheckpoint.codec import pickle as codec
 from nbcheckpoint.codec.chunks import names_of
 from nbcheckpoint.codec.pickle import Decoded, Reference, Resolve
@@ -15,6 +17,11 @@ from nbcheckpoint.events import emit
 from nbcheckpoint.model import FORMAT, Blob, Checkpoint
 from nbcheckpoint.store.sealed import Sealed
 from nbcheckpoint.store.telling import telling
+
+
+def _made(key: str) -> str:
+    """The part of a checkpoint's id that tells when it was made."""
+    return key.rpartition("-")[2]
 
 
 class Loading(Sealed):
@@ -34,9 +41,17 @@ class Loading(Sealed):
         prefix = f"checkpoint/{code[:16]}-" + (f"{inputs[:16]}-" if inputs else "")
         if self.version > FORMAT:
             return []
-        found = self._listed(Checkpoint, self.backend.scan(prefix, limit=None))
-        mine = [c for c in found if c.trusted and c.code == code and c.inputs_digest.startswith(inputs)]
-        return sorted(mine, key=lambda c: c.id.rpartition("-")[2], reverse=True)[:limit]
+        # A step that was called a thousand times has left a thousand: those that are not asked for are not read.
+        entries = self._newest(prefix) if limit is not None and not inputs else self.backend.scan(prefix)
+        found = self._listed(Checkpoint, entries)
+        mine = (c for c in found if c.trusted and c.code == code and c.inputs_digest.startswith(inputs))
+        return sorted(islice(mine, None if inputs else limit), key=lambda c: _made(c.id), reverse=True)[:limit]
+
+    def _newest(self, prefix: str) -> Iterator[Entry]:
+        for key in sorted((key for key, _ in self.backend.versions(prefix)), key=_made, reverse=True):
+            found = self.backend.get(key)
+            if found is not None:  # not deleted meanwhile
+                yield Entry(key, *found)
 
     def restore(self, id: str, names: Sequence[str] | None = None, *, resolve: Resolve | None = None) -> dict[str, Any]:
         """The values of a checkpoint by name, all of them or those named. Raises Untrusted, NotRestorable."""

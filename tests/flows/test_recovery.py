@@ -293,3 +293,18 @@ def test_a_worker_that_dies_is_written_down(store: Store) -> None:
         with pytest.raises(nbc.Paused, match="may have done its work"):
             outer()
     assert latest(store).status == "paused"
+
+
+def test_options_of_libraries_count_as_inputs(store: Store, ran: list[Any]) -> None:
+    """They were compared and not recorded: with any of them set, nothing was ever restored."""
+    import numpy
+
+    before = numpy.seterr(all="raise")
+    try:
+        assert [work(1), work(1)] == [10, 10]
+        assert ran == ["work 1"]
+        numpy.seterr(**before)
+        assert work(1) == 10
+        assert ran == ["work 1", "work 1"]
+    finally:
+        numpy.seterr(**before)
