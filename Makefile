@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # An editable install writes it through the link that `develop` has made, and the next one would find it twice.
 STRAY := nbcheckpoint/labextension/install.json
 
-.PHONY: help demo lab test test-fast lint types unit ts browser notebooks torture bench machine format clean
+.PHONY: help demo lab test test-fast lint types unit ts browser notebooks torture bench machine docs docs-serve format clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -85,6 +85,12 @@ bench: $(VENV)/dev.stamp $(VENV)/bench.stamp ## the store against its peers and 
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/flows.py
+
+docs: $(VENV)/dev.stamp ## build the documentation into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(VENV)/dev.stamp ## the same, shown on this machine while it is written
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict
 
 format: $(VENV)/dev.stamp ## make the linters happy
 	$(BIN)/ruff check --fix .

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from nbcheckpoint.codec.pickle import Reference
-from nbcheckpoint.engine.identity import Identity, digest_inputs, look, surroundings, together
+from nbcheckpoint.engine.identity import Identity, digest_inputs, look, settings_now, surroundings, together
 from nbcheckpoint.fingerprint import files as disk
 from nbcheckpoint.fingerprint.code import Names, digest_code, names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, is_mutable, reach, standing_for
@@ -42,6 +42,8 @@ class Reach(NamedTuple):
     code_inside: dict[int, str]
     mentions: Names
     unidentified: tuple[str, ...]
+    settings: tuple[Input, ...] = ()
+    """Options of libraries that are not at their default."""
 
 
 def reach_of(
@@ -67,6 +69,7 @@ def reach_of(
         code_inside=digester.code_inside(),
         mentions=mentions,
         unidentified=unidentified,
+        settings=settings_now(),
     )
 
 

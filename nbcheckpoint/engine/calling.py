@@ -35,7 +35,7 @@ from nbcheckpoint.engine.arguments import (
 from nbcheckpoint.engine.context import Frame, current_store, frame
 from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.effects import Body, Protocol, Wait
-from nbcheckpoint.engine.identity import Identity, match, options_now
+from nbcheckpoint.engine.identity import Identity, match
 from nbcheckpoint.engine.journal import Ticket, moments_ago
 from nbcheckpoint.engine.retry import is_worth_a_retry, seconds_until_next
 from nbcheckpoint.engine.watching import StepWatch, watching
@@ -52,7 +52,7 @@ from nbcheckpoint.errors import (
 )
 from nbcheckpoint.events import emit
 from nbcheckpoint.fingerprint import explain, rng
-from nbcheckpoint.model import Checkpoint, Input, Reason, Step, StepKind, StepStatus, utc_now
+from nbcheckpoint.model import Checkpoint, Reason, Step, StepKind, StepStatus, utc_now
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT
 from nbcheckpoint.units import say_size
@@ -105,8 +105,6 @@ class Call:
         self.meta: dict[str, Any] = {}
         """What its record says besides."""
         self._tried: list[Any] = []
-        self.options: tuple[Input, ...] = ()
-        """Of libraries, as they are when the body runs."""
 
     def adopt(
         self,
@@ -123,7 +121,7 @@ class Call:
         self.parent, self.ticket, self.identity = parent, ticket, identity
         self.slot, self.address = str(ticket.step.meta["slot"]), ticket.step.address
         self.after, self.reason, self.speculative, self._tried = [], Reason(code="first", text=""), False, []
-        self.committer, self.meta, self.options = None, {}, ()
+        self.committer, self.meta = None, {}
         self.reached = reached
 
     # Surroundings
@@ -177,7 +175,6 @@ class Call:
         here = self._frame()
         while True:
             started, before = time.perf_counter(), rng.states() if self.alone else {}
-            self.options = options_now()
             noticed: list[StepWatch] = []
             try:
                 value = yield Body(
@@ -474,9 +471,9 @@ class Call:
             source=source_of(self.spec.function),
             inputs=identity.inputs,
             random=drawn,
-            settings=self.options,
             files=seen,
             folder=os.getcwd() if seen else "",
+            settings=reached.settings,
             environment={"python": sys.version.partition(" ")[0]},
             meta=self._described(marks),
         )

@@ -326,19 +326,21 @@ def is_missed(name: str) -> bool:
     return ":" not in name or name.startswith(settings.PREFIX)
 
 
-def options_now() -> tuple[Input, ...]:
-    """The options of libraries a function's result can depend on, as far as they are not at their default."""
-    found = settings.states()
-    wanted = (name for name in sorted(found) if settings.counts(name) and name not in settings.DISPLAY)
-    return tuple(Input(name=name, digest=settings.digest(found[name])) for name in wanted)
+def settings_now() -> tuple[Input, ...]:
+    """Options any result may depend on, unless they are at their default: those of display are not among them."""
+    found = {name: state for name, state in settings.states().items() if _always_counts(name)}
+    return tuple(Input(name=name, digest=settings.digest(state)) for name, state in sorted(found.items()))
+
+
+def _always_counts(name: str) -> bool:
+    return settings.counts(name) and name not in settings.DISPLAY
 
 
 def changed_setting(candidate: Checkpoint) -> str:
     """The name of options that are not what they were, or nothing."""
     now = settings.states()
     then = {item.name: item.digest for item in candidate.settings}
-    always = (name for name in now if settings.counts(name) and name not in settings.DISPLAY)
-    for name in sorted({*then, *always}):
+    for name in sorted({*then, *filter(_always_counts, now)}):
         if settings.digest(now.get(name)) != then.get(name, "default"):
             return name
     return ""

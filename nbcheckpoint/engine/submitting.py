@@ -23,7 +23,6 @@ from nbcheckpoint.engine import executors
 from nbcheckpoint.engine.calling import Call, Outcome
 from nbcheckpoint.engine.context import inside
 from nbcheckpoint.engine.effects import drive, drive_async
-from nbcheckpoint.engine.identity import options_now
 from nbcheckpoint.engine.journal import Ticket
 from nbcheckpoint.engine.worker import Done, packed, work
 from nbcheckpoint.errors import UsageError
@@ -239,7 +238,6 @@ def _carried_out(made: Submitted) -> Any:
     if found is not None:
         return found.value
     started = time.perf_counter()
-    call.options = options_now()
     with inside(None):  # its own steps are no part of the run: that it was tried is nobody's business yet
         value = call.spec.function(*call.args, **call.kwargs)
     seconds = time.perf_counter() - started

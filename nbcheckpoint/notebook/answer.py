@@ -50,6 +50,14 @@ def untouched_random() -> Iterator[None]:
         random.setstate(state)
 
 
+def warm_up() -> None:
+    """Import now what draws when it is imported, rather than behind a word that brings the random state back."""
+    with untouched_random():
+        import rich.console
+        import rich.table
+        import rich.text  # noqa: F401
+
+
 def render(parts: Sequence[Any], *, width: int = WIDTH) -> tuple[str, str]:
     """(text, HTML) of a page."""
     from rich.console import Console

@@ -20,7 +20,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     p = _Parser(prog="%checkpoint auto", add_help=False, description="Save every slow statement and loop from here on.")
-    p.add_argument("switch", nargs="?", choices=("on", "off"), default="on")
+    p.add_argument("switch", nargs="?", choices=("on", "off"), default="on", help="off ends it")
     p.add_argument("--min-seconds", type=_seconds, metavar="S", help="statements quicker than this just run again")
     p.add_argument("--overhead", type=_percent, metavar="PCT", help="saving may take this share of the run time")
     return p

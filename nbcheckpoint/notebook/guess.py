@@ -136,6 +136,8 @@ def is_quick(statements: Sequence[ast.stmt], names: dict[str, Any], seconds: flo
             guess.statement(node)
     except (_Unknown, RecursionError):
         return False
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return False  # what makes no sense to us will be told by the statement itself
     return True
 
 

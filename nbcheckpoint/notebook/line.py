@@ -184,7 +184,5 @@ def _publish(shell: Any, status: str, text: str, data: dict[str, Any], display: 
 
 
 def _send(shell: Any, data: dict[str, str], metadata: dict[str, Any], display: str, *, update: bool) -> None:
-    """Past whatever records what the cell itself shows."""
-    pub = shell.display_pub
     more = {"transient": {"display_id": display}, "update": update} if display else {}
-    type(pub).publish(pub, data, metadata, **more)
+    shell.display_pub.publish(data, metadata, **more)

@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from nbcheckpoint.errors import Error, NotFound, UsageError
-from nbcheckpoint.notebook.answer import untouched_random
+from nbcheckpoint.notebook.answer import untouched_random, warm_up
 
 if TYPE_CHECKING:
     from nbcheckpoint.notebook.cells import CellCheckpointer
@@ -120,8 +120,7 @@ class Link:
                 raise UsageError(f"nothing is called {word!r:.80}", hint=f"one of: {', '.join(WORDS)}")
             if not isinstance(args, dict):
                 raise UsageError(f"the arguments of {word} are not an object")
-            with untouched_random():
-                told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(WORDS[word](self, args)))
+            told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(WORDS[word](self, args)))
             return told
         except Error as error:
             return _refusal(error)
@@ -138,6 +137,13 @@ class Link:
         finally:
             self._idle.release()
 
+    @contextmanager
+    def _looking(self) -> Iterator[CellCheckpointer]:
+        """The same, for what only looks: the random state is put back as it was. Under a cell that draws, that would
+        make it draw the same numbers again; and a restore brings a state of its own."""
+        with self._alone() as checkpointer, untouched_random():
+            yield checkpointer
+
     def status(self, args: dict[str, Any]) -> dict[str, Any]:
         checkpointer = self._checkpointer
         session, shell = checkpointer.session, checkpointer.shell
@@ -146,7 +152,7 @@ class Link:
         names = [name for name in list(shell.user_ns) if not name.startswith("_") and name not in hidden]
         run = session.begun
         try:
-            with self._alone():
+            with self._looking():
                 told |= {"busy": False}
                 run = _latest(checkpointer)
         except UsageError:
@@ -159,7 +165,7 @@ class Link:
 
         on = _flag(args, "on", True)
         try:
-            with self._alone() as checkpointer:
+            with self._looking() as checkpointer:
                 text = switch(checkpointer, ["on" if on else "off"])
         except UsageError:
             self._checkpointer.automatic, text = on, "from the next cell on"
@@ -169,7 +175,7 @@ class Link:
         from nbcheckpoint.notebook.history import existing_store
         from nbcheckpoint.notebook.plan import plan
 
-        with self._alone() as checkpointer:
+        with self._looking() as checkpointer:
             session, shell = checkpointer.session, checkpointer.shell
             auto = _flag(args, "auto", checkpointer.automatic)
             return plan(session, existing_store(session), shell.user_ns, shell.transform_cell, auto=auto).data
@@ -181,15 +187,18 @@ class Link:
         target, names = _text(args, "target"), _names(args)
         if not target:
             raise UsageError("no target", hint="give the id of a run or a checkpoint")
-        with self._alone() as checkpointer:
-            if _flag(args, "dry_run", False):
+        if _flag(args, "dry_run", False):
+            with self._looking() as checkpointer:
                 return changes(checkpointer, target, names)
+        with self._alone() as checkpointer:
+            warm_up()
             return restore(checkpointer, target, names, run=False).data
 
     def resume(self, args: dict[str, Any]) -> Any:
         from nbcheckpoint.notebook.timetravel import resume
 
         with self._alone() as checkpointer:
+            warm_up()
             return resume(checkpointer, target=_text(args, "run")).data
 
     def forget(self, args: dict[str, Any]) -> dict[str, Any]:
@@ -205,7 +214,7 @@ class Link:
 
         session = self._checkpointer.session
         try:
-            with self._alone():
+            with self._looking():
                 if session.opened:
                     session.store.flush()
         except UsageError:

@@ -207,7 +207,8 @@ class LoopHooks:
         seconds = _worked(running, loops_)
         left = seconds_left(loop.done, loop.total, seconds, loops_.earlier_seconds)
         try:
-            cell.shown = line.show_progress(self.shell, loop.done, loop.total, left, display=cell.shown)
+            with running.recorder.unrecorded():
+                cell.shown = line.show_progress(self.shell, loop.done, loop.total, left, display=cell.shown)
         except Exception:  # whatever is in the place of the front end
             loop.to_tell = False
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 MAX_TEXT = 1 << 20
@@ -27,6 +29,7 @@ class Recorder:
         self._undo: list[Any] = []
         self._clear = False
         self._muted = False
+        self._ours = False
         self._tap_stream("stdout")
         self._tap_stream("stderr")
         self._tap(shell.display_pub, "publish", self._on_display)
@@ -50,6 +53,15 @@ class Recorder:
     def has_recorded(self) -> bool:
         return bool(self._outputs)
 
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """What is shown meanwhile is ours, not the cell's."""
+        self._ours = True
+        try:
+            yield
+        finally:
+            self._ours = False
+
     @property
     def live(self) -> bool:
         """Did the cell show something that lives in the kernel and cannot be replayed?"""
@@ -64,7 +76,8 @@ class Recorder:
         original = getattr(owner, name)
 
         def tapped(*args: Any, **kwargs: Any) -> Any:
-            note(*args, **kwargs)
+            if not self._ours:
+                note(*args, **kwargs)
             before, self._muted = self._muted, True
             try:
                 return original(*args, **kwargs)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from nbcheckpoint.errors import Error, UsageError
-from nbcheckpoint.notebook.answer import Answer, clean, untouched_random
+from nbcheckpoint.notebook.answer import Answer, clean, untouched_random, warm_up
 from nbcheckpoint.notebook.history import existing_store
 from nbcheckpoint.notebook.options import names
 
@@ -91,10 +91,7 @@ def answer(checkpointer: CellCheckpointer, line: str, extra: Mapping[str, Extra]
     if word in extra:
         return extra[word](checkpointer, rest)
     if word in OWN:
-        with untouched_random():
-            import rich.console
-            import rich.table
-            import rich.text  # noqa: F401  # now, rather than behind a word that puts the random state back
+        warm_up()
         return _own(checkpointer, word, rest)
     if word in FROM_CLI:
         with untouched_random():

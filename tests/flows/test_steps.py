@@ -377,3 +377,14 @@ def test_a_large_result_is_told(store: Store) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         large.options(warn_size=0, expire=0)()
+
+
+def test_options_of_libraries_count_and_need_not_be_the_default(store: Store, ran: list[Any]) -> None:
+    """A kernel has some that are not: in one nothing was ever given back."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ImportWarning)
+        assert [double(1), double(1)] == [4] * 2
+        assert len(ran) == 1
+        warnings.simplefilter("error", UnicodeWarning)
+        double(1)
+        assert len(ran) == 2

@@ -123,6 +123,18 @@ def test_a_killed_kernels_variables_are_foretold_and_brought_back(kernel: Kernel
     assert kernel.run("y, 'x' in globals()").result == "({'a': 1}, False)"
 
 
+@pytest.mark.parametrize("word", ["restore", "resume"])
+def test_the_random_state_is_brought_back_too(kernel: Kernel, word: str) -> None:
+    kernel.run("%load_ext nbcheckpoint\nimport random\nrandom.seed(3)")
+    kernel.run("%%checkpointed\na = random.random()")
+    expected = kernel.run("random.random()").result
+    run = ask(kernel, "status")["run"]["id"]
+    kernel.kill()
+    kernel.start()
+    assert ask(kernel, word, **({"target": run} if word == "restore" else {}))["random"] == ["random"]
+    assert kernel.run("import random\nrandom.random()").result == expected
+
+
 def test_resuming_a_fresh_kernel(kernel: Kernel) -> None:
     kernel.run("%load_ext nbcheckpoint")
     kernel.run(SAVED)
@@ -234,3 +246,31 @@ def test_the_panel_has_a_table_for_readers_without_widgets(kernel: Kernel) -> No
     assert "work.ipynb" in shown["text/html"]
     assert "work.ipynb" in shown["text/plain"]
     assert kernel.run("%checkpoint panel now", fails=True).error == "UsageError"
+
+
+def test_asking_while_a_cell_draws_random_numbers_does_not_change_them(kernel: Kernel) -> None:
+    """Looking puts the random state back as it found it: not under the hands of a cell that draws."""
+    kernel.run("%load_ext nbcheckpoint")
+    kernel.run(SAVED)
+    comm = Comm(kernel, subshell=True)
+    gate = kernel.folder / "go"
+    code = f"""
+import os, random
+random.seed(5)
+drawn, last = 0, None
+print('drawing', flush=True)
+while not os.path.exists({str(gate)!r}):
+    for _ in range(1000):
+        last = random.random()
+    drawn += 1000
+"""
+    request = kernel.start_cell(code, until="drawing")
+    for _ in range(20):
+        assert comm.ask("runs")["runs"]
+        assert comm.ask("status")["busy"] is True
+        assert comm.ask("auto", on=False)["automatic"] is False
+        assert comm.ask("plan")["message"] == "a cell is running"
+    gate.touch()
+    kernel.collect(request)
+    again = "mine = random.Random(5)\nfor _ in range(drawn):\n    expected = mine.random()\ndrawn > 0, last == expected"
+    assert kernel.run(again).result == "(True, True)"

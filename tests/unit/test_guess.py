@@ -68,6 +68,7 @@ odd.append(1) | odd_frame.head() | objects.sum() | n.real | records.attribute | 
 big[:, None] * big[None, :] | big[:, 0] + big[0] | range(10 ** 12) | list(range(10 ** 9)) | sorted(many) | many.sort()
 [x for x in records for y in records] | print(*records) | x.y = 1 | a, b = n | eval('n') | sum(sum(many) for x in many)
 open('f') | input() | frame.describe(include=function) | pd.concat([frame] * 100) | {**frame} | text.join(records)
+range(10000000000000000000000000000000) | range('a') | range(1.5) | records[1.5] | {}[[]] | records[10 ** 6]
 len(open('f').read()) | 1 if n else 2 | frame.sample(5) | 1 << 10 ** 9
 """
 
