@@ -29,7 +29,7 @@ from nbcheckpoint.model import Step
 from nbcheckpoint.server import handler
 from nbcheckpoint.server.stores import open_existing
 from nbcheckpoint.store import Store, open_store
-from tests.integration.server import TOKEN, Server, at, serving
+from tests.integration.server import TOKEN, Server, at
 from tests.stores import add_run, add_step, draft
 
 SCRIPT = "<script>window.hacked = 1</script><img src=x onerror=hacked()>"
@@ -58,12 +58,6 @@ def _nothing_is_unpickled() -> Iterator[None]:
     assert _unpickled[before:] == []
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("root"), home=tmp_path_factory.mktemp("home")) as server:
-        yield server
-
-
 @pytest.fixture
 def server(running: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     for name in ("root", "scratch"):
@@ -72,12 +66,6 @@ def server(running: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with at(running, tmp_path / "root") as server:
         yield server
     assert list((tmp_path / "scratch").iterdir()) == [], "something was left behind"
-
-
-@pytest.fixture
-def store(server: Server) -> Iterator[Store]:
-    with open_store(server.root / ".nbcheckpoint") as opened:
-        yield opened
 
 
 def told(server: Server, path: str, /, **how: Any) -> Any:

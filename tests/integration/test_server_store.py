@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nbcheckpoint.model import Checkpoint, Step
 from nbcheckpoint.store import Store, open_store
-from tests.integration.server import Server, at, serving
+from tests.integration.server import Server
 
 
 class Bomb:
@@ -21,25 +20,6 @@ class Bomb:
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         return Path.touch, (self.trace,)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("root"), home=tmp_path_factory.mktemp("home")) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server, tmp_path: Path) -> Iterator[Server]:
-    (tmp_path / "root").mkdir()
-    with at(running, tmp_path / "root") as server:
-        yield server
-
-
-@pytest.fixture
-def store(server: Server) -> Iterator[Store]:
-    with open_store(server.root / ".nbcheckpoint") as opened:
-        yield opened
 
 
 def test_a_run_is_listed_as_soon_as_it_is_written(server: Server, store: Store) -> None:

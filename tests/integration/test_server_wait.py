@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,27 +18,8 @@ from nbcheckpoint.server.watching import Watcher, Watchers
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.liveness import this_process
 from nbcheckpoint.store.watching import Mark
-from tests.integration.server import TOKEN, Server, at, serving
+from tests.integration.server import TOKEN, Server
 from tests.stores import add_run, add_step
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("root"), home=tmp_path_factory.mktemp("home")) as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server, tmp_path: Path) -> Iterator[Server]:
-    (tmp_path / "root").mkdir()
-    with at(running, tmp_path / "root") as server:
-        yield server
-
-
-@pytest.fixture
-def store(server: Server) -> Iterator[Store]:
-    with open_store(server.root / ".nbcheckpoint") as opened:
-        yield opened
 
 
 @pytest.fixture
