@@ -8,12 +8,15 @@ import argparse
 import ast
 import inspect
 import itertools
+import json
 import re
 import textwrap
 import typing
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
 WIDE = 88
 LINE = ",\n    "
 PLACE = re.compile(r"^<!-- from code: (\w+) -->$", re.MULTILINE)
@@ -267,6 +270,39 @@ def _field_notes(kind: type) -> dict[str, str]:
     return found
 
 
+def records() -> str:
+    """Every record, field by field."""
+    from nbcheckpoint import model
+
+    kinds = [found for found in vars(model).values() if isinstance(found, type) and issubclass(found, model.Record)]
+    return "\n".join(_record(kind) for kind in kinds if kind is not model.Record)
+
+
+def _record(kind: Any) -> str:
+    notes = _field_notes(kind)
+    fields = {name: said for name, said in kind.__annotations__.items() if name not in kind.hidden}
+    rows = [(f"`{name}`", f"`{_type(said)}`", notes.get(name, "")) for name, said in fields.items()]
+    return f"## {kind.__name__}\n\n{_prose(inspect.getdoc(kind) or '')}\n{_table(('field', 'type', ''), rows)}"
+
+
+def _type(said: str) -> str:
+    """As it was written; words there are only some of, as those."""
+    from nbcheckpoint import model
+
+    choices = typing.get_args(getattr(model, said, None))
+    return " | ".join(map(json.dumps, choices)) or said
+
+
+def lab_settings() -> str:
+    """What can be set in JupyterLab."""
+    schema = json.loads((ROOT / "labextension" / "schema" / "plugin.json").read_text())
+    settings = schema["properties"].items()
+    return _table(
+        ("setting", "default", ""),
+        [(f"`{name}`", f"`{json.dumps(about['default'])}`", about["description"]) for name, about in settings],
+    )
+
+
 def server_settings() -> str:
     """What an administrator may set of the server's part."""
     from nbcheckpoint.server.app import NbcheckpointApp
@@ -342,11 +378,11 @@ PARTS: dict[str, Callable[[], str]] = {
     made.__name__: made
     for made in (
         *(commands, words, cell_options, python_names, wrapped_functions, async_store),
-        *(observers, policies, retention, server_settings, errors, routes, refusals),
+        *(observers, records, lab_settings, policies, retention, server_settings, errors, routes, refusals),
     )
 }
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The hook: MkDocs asks for every page."""
-    return expand(markdown)
+    """The hook: MkDocs asks for every page. What a cell shows looks other than what one types."""
+    return expand(markdown).replace("<!-- shows -->\n```text\n", "``` { .text .shows }\n")

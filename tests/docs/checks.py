@@ -133,7 +133,7 @@ def unknown_spans(text: str) -> Iterator[str]:
 
 def _is_a_class(name: str) -> bool:
     ours = name in facts.ERRORS or name in OTHERS_NAMES or hasattr(nbcheckpoint, name)
-    return ours or name in facts.ANSWERS or hasattr(builtins, name)
+    return ours or name in facts.ANSWERS or name in facts.RECORDS or hasattr(builtins, name)
 
 
 def _is_a_path(text: str) -> bool:

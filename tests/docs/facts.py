@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import click
 
-from nbcheckpoint import errors, events
+from nbcheckpoint import errors, events, model
 from nbcheckpoint.cli import main
 from nbcheckpoint.engine import policy
 from nbcheckpoint.notebook import auto, options
@@ -27,6 +27,7 @@ ERRORS = [name for name, kind in vars(errors).items() if isinstance(kind, type) 
 EVENTS = get_args(events.EventType)
 POLICIES = policy.NAMES
 ANSWERS = [route.answer.__name__ for route in ROUTES if isinstance(route.answer, type)]
+RECORDS = [kind.__name__ for kind in model.Record.__subclasses__() if kind.__module__ == model.__name__]
 SOURCES = sorted((ROOT / "nbcheckpoint").rglob("*.py"))
 
 

@@ -54,6 +54,7 @@ def test_every_option_of_a_checkpointed_cell_is_documented() -> None:
         ("errors", [f"## {error}" for error in facts.ERRORS]),
         ("policies", [f"| `{name}` |" for name in facts.POLICIES]),
         ("events", [f"| `{event}` |" for event in facts.EVENTS]),
+        ("records", [f"## {name}" for name in facts.RECORDS]),
         ("python", [f"## {name}" for name in nbcheckpoint.__all__ if not re.search("__|extension", name)]),
     ],
 )

@@ -26,8 +26,7 @@ _VARYING = (
 def shown(cell: Cell) -> str:
     """What a reader sees below a cell: what was printed, the value, what went wrong, and our line."""
     said = [display["data"]["text/plain"] for display in cell.displays]
-    wrong = [cell.traceback[-1]] if cell.error and "_render" not in cell.error else []
-    return "\n".join(part.rstrip("\n") for part in (cell.stdout, cell.result, *wrong, *said) if part)
+    return "\n".join(part.rstrip("\n") for part in (cell.stdout, cell.result, *cell.traceback, *said) if part)
 
 
 def alike(text: str) -> str:
