@@ -237,7 +237,10 @@ VICTIMS = ["self", "parent", "both"]
 
 @pytest.mark.parametrize("kind", list(crashing.KINDS))
 def test_killed_in_every_window(host: Host, kind: str, tmp_path: Path) -> None:
-    """Cut once in every window of an uninterrupted life; and, cut in its last step, in every window of its resuming."""
+    """000-2, 001-5, 003-6, 003-8, 003-19.
+
+    Cut once in every window of an uninterrupted life; and, cut in its last step, in every window of its resuming.
+    """
     whole = Life(host, kind, _new(tmp_path)).live()
     ends = [window for window, _, _ in whole.traces[-1] if window == "in the body"]
     final = Point(len(whole.traces), "in the body", len(ends))
@@ -348,6 +351,7 @@ def test_a_worker_completes_though_nobody_is_there(host: Host, kind: str, tmp_pa
 
 @pytest.mark.parametrize("kind", WITH_WORKERS)
 def test_a_worker_whose_step_was_taken_over_is_fenced(host: Host, kind: str, tmp_path: Path) -> None:
+    """000-17, 003-14."""
     orphaned = Orphaned(host, kind, tmp_path)
     assert orphaned.resume(host) == {"result": WITH_WORKERS[kind]}
     step, ran = orphaned.step(), orphaned.ran()

@@ -89,6 +89,7 @@ def test_resuming_a_finished_run_returns_its_result(store: Store, ran: list[Any]
 
 
 def test_resuming_by_id_uses_the_inputs_of_then(store: Store, ran: list[Any]) -> None:
+    """002-3, 003-9."""
     TROUBLE["work2"] = OSError("gone")
     with pytest.raises(OSError, match="gone"):
         ten(3)
@@ -173,6 +174,7 @@ def test_a_run_signed_by_a_stranger_is_refused(store: Store, tmp_path: Any, monk
 
 
 def test_what_was_saved_is_damaged_and_computed_anew(store: Store, ran: list[Any], monkeypatch: Any) -> None:
+    """002-12."""
     TROUBLE["work2"] = OSError("gone")
     with pytest.raises(OSError, match="gone"):
         ten(2)
@@ -507,6 +509,7 @@ def test_on_success_delete_leaves_nothing(store: Store, ran: list[Any]) -> None:
 
 @pytest.mark.parametrize(("every", "saved"), [(1, 6), (3, 2), (0, 0), ("1h", 0)])
 def test_every_says_how_often_to_save(store: Store, ran: list[Any], every: Any, saved: int) -> None:
+    """003-17, C5."""
     ten.options(every=every)(6)
     done = [step for step in latest(store).steps() if step.name == "work"]
     assert sum(bool(step.checkpoint) for step in done) == saved
@@ -686,7 +689,7 @@ def test_the_record_of_a_run_says_with_what_it_was_made(store: Store) -> None:
 def test_settings_come_from_the_nearest_that_has_them(
     store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    """Call > step > flow > notebook > project > environment > default."""
+    """001-8: Call > step > flow > notebook > project > environment > default."""
     monkeypatch.chdir(tmp_path)
     assert policy.resolve().on_failure == "pause"
     monkeypatch.setenv("NBCHECKPOINT_ON_FAILURE", "continue")

@@ -229,7 +229,7 @@ def test_an_argument_changed_in_place_is_not_saved_and_says_so(store: Store, ran
 
 
 def test_what_is_returned_is_never_what_was_given_before(store: Store) -> None:
-    """Stored state is not aliased to live state."""
+    """004-12: Stored state is not aliased to live state."""
 
     @nbc.step
     def rows() -> list[int]:
@@ -355,6 +355,7 @@ def test_wrong_arguments_are_told_as_python_does(store: Store) -> None:
 def test_a_full_store_costs_the_saving_and_not_the_result(
     store: Store, ran: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """002-11, 004-5, C1."""
     from nbcheckpoint.errors import StoreFull
 
     def full(*args: Any, **kwargs: Any) -> Any:
@@ -368,6 +369,8 @@ def test_a_full_store_costs_the_saving_and_not_the_result(
 
 
 def test_a_large_result_is_told(store: Store) -> None:
+    """001-18, 002-7, C9."""
+
     @nbc.step(warn_size="1KB")
     def large() -> bytes:
         return os.urandom(5000)

@@ -91,6 +91,7 @@ def left(world: World, result: Verdict) -> World:
 
 @given(worlds(), policies, graces)
 def test_what_is_protected_never_goes(world: World, policy: Policy, grace: float) -> None:
+    """001-7, C4."""
     runs, checkpoints = left(world, verdict(world, policy, grace))
     staying = {run.id for run in runs}
     for run in world[0]:
@@ -153,10 +154,12 @@ def test_everything_that_goes_says_why(world: World, policy: Policy) -> None:
 
 
 def test_the_defaults_are_those_of_the_documentation() -> None:
+    """000-12, 001-7, 002-5, C4."""
     assert Policy() == Policy(runs=10, max_age_seconds=30 * DAY, versions=5, max_size=None)
 
 
 def test_the_eleventh_run_and_the_old_one_go() -> None:
+    """001-7, C4."""
     runs = [a_run(f"{n:02}", updated=ago(n)) for n in range(12)] + [a_run("z", workflow="other", updated=ago(99))]
     gone = decide(runs, [], now=NOW, policy=Policy()).runs
     assert {item.id: item.code for item in gone} == {"10": "count", "11": "count"}
@@ -175,6 +178,7 @@ def test_a_checkpoint_of_a_run_that_went_stays_while_another_run_uses_it() -> No
 
 
 def test_the_newest_versions_of_a_step_stay_without_a_run() -> None:
+    """002-5, 003-17."""
     versions = [a_checkpoint(f"v{n}", created=ago(n)) for n in range(8)]
     elsewhere = a_checkpoint("elsewhere", workflow="b.ipynb", created=ago(9))
     result = decide([], [*versions, elsewhere], now=NOW, policy=Policy())

@@ -136,7 +136,7 @@ def test_a_prune_that_fails_in_the_background_is_told(store: Store, told: list[E
 
 
 def test_the_types_are_those_that_are_told_and_no_others() -> None:
-    """mypy refuses a type that is none; this finds one that nobody tells."""
+    """004-10: mypy refuses a type that is none; this finds one that nobody tells."""
     used: set[str] = set()
     for path in Path(nbcheckpoint.__file__).parent.rglob("*.py"):
         used |= {

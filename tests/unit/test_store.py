@@ -231,6 +231,7 @@ def tampered(store: Store, id: str, change: Any) -> None:
     ],
 )
 def test_a_tampered_checkpoint_is_listed_but_never_loaded(store: Store, change: Any, unpickled: list[Any]) -> None:
+    """003-4."""
     id = store.save(draft(seconds=2.0), {"x": Bomb()}).checkpoint.id
     tampered(store, id, change)
     assert not store.checkpoint(id).trusted

@@ -38,6 +38,7 @@ def test_every_answer_is_an_answer_also_an_empty_one(store: Store, value: object
 
 
 def test_of_two_answers_at_once_one_is_the_answer(store: Store) -> None:
+    """000-10."""
     run = asking(store)
     ready = threading.Barrier(8)
     won: list[int] = []

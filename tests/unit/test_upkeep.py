@@ -309,6 +309,7 @@ def test_deleting_a_run_frees_what_only_it_used(store: Store) -> None:
 
 
 def test_every_pruned_checkpoint_is_told(store: Store) -> None:
+    """000-7."""
     old_and_new(store)
     told: list[Event] = []
     unsubscribe = subscribe(told.append)
@@ -332,6 +333,7 @@ def test_a_store_that_cannot_be_written_says_so(store: Store) -> None:
 
 
 def test_it_prunes_in_the_background_once_an_hour_for_all_processes(store: Store) -> None:
+    """000-13, 002-5."""
     old, _ = old_and_new(store)
     background, other = Background(store), Background(store)
     background.saved()
@@ -355,6 +357,8 @@ def test_a_clock_that_leapt_is_not_believed_at_once(store: Store) -> None:
 
 
 def test_nothing_it_meets_reaches_the_user(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """000-13."""
+
     class Failing(Crashing):
         error: Exception = StoreError("the disk is on fire")
 
