@@ -73,7 +73,7 @@ async def ticking(slow: Gated, work: asyncio.Task[Any]) -> Any:
         ("scan", lambda store: store.runs()),
         ("get", lambda store: store.checkpoint("none")),
         ("scan", lambda store: store.steps("r")),
-        ("scan", lambda store: store.find("c" * 64)),
+        ("versions", lambda store: store.find("c" * 64)),
         ("put", lambda store: store.begin_run("nb.ipynb")),
         ("put", lambda store: store.save(draft(), {"x": 1})),
         ("put_chunks", lambda store: store.save(draft(), {"x": b"x" * 10_000})),
