@@ -318,7 +318,10 @@ class _Execution:
             self._lines.setdefault(at, []).append(what)
 
     def _shown(self, at: int) -> None:
+        before = self._out.problem
         self._out.update(self._notebook)
+        if self._out.problem and not before:
+            self._watcher.note(f"{self._out.problem}; the notebook goes on, and it will be tried again")
 
     def _ends(self, at: int, seconds: float) -> None:
         said = self._lines.get(at, [])
@@ -329,7 +332,7 @@ class _Execution:
         text = " · ".join(str(line["text"]) for line in said)
         id = self._notebook.cells[at].get("id", "")
         self._cells[at] = CellOutcome(self._numbers[at], id, self._name(at), status, seconds, text)
-        self._out.update(self._notebook)
+        self._shown(at)
         self._watcher.ends(self._cells[at])
 
     def _name(self, at: int) -> str:

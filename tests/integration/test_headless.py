@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow
 LOOP = """\
 values = []
 for turn in range(40):
-    time.sleep(0.05)
+    time.sleep(0.08)
     values.append(random.random() * scale)
     if turn % 10 == 0:
         print(turn, values[-1])"""
