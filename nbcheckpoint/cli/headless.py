@@ -75,9 +75,10 @@ def run(store: str | None, as_json: bool, **asked: Any) -> None:
     them the same command goes on.
     """
     from nbcheckpoint.notebook import headless
+    from nbcheckpoint.notebook.request import Request
 
     words = [("--min-seconds", asked["min_seconds"]), ("--overhead", asked["overhead"])]
-    request = headless.Request(
+    request = Request(
         notebook=asked["notebook"],
         out=asked["out"] or headless.default_out(asked["notebook"]),
         parameters=_values(asked["given"], asked["raw"]),
@@ -98,6 +99,7 @@ def resume(target: str | None, report: str | None, store: str | None, as_json: b
     A flow's run is gone on with, too, where the flow stands in a module that can be imported.
     """
     from nbcheckpoint.notebook import headless
+    from nbcheckpoint.notebook.request import Request
 
     with open_store(store, create=False) as opened:
         found = headless.to_resume(opened, target)
@@ -108,7 +110,7 @@ def resume(target: str | None, report: str | None, store: str | None, as_json: b
         if found.kind != "notebook":
             _resume_flow(opened, found, as_json)
             return
-        request = headless.Request.of_run(found, opened.url)
+        request = Request.of_run(found, opened.url)
     if found.status == "completed":
         if not said_as_json(found, as_json):
             say(f"nothing to resume: {found.workflow} {found.id} is complete")
@@ -142,9 +144,10 @@ def plan(notebook: Path, given: Any, raw: Any, cwd: Path | None, store: str | No
     """Say what `run` would restore and what it would compute. Nothing is executed."""
     from nbcheckpoint.notebook import headless
     from nbcheckpoint.notebook.forecast import forecast
+    from nbcheckpoint.notebook.request import Request
 
     path = notebook.absolute()
-    loaded = headless.prepared(headless.Request(notebook, notebook, _values(given, raw)))
+    loaded = headless.prepared(Request(notebook, notebook, _values(given, raw)))
     with open_store(headless.located(store, path), create=False) as opened:
         answer = forecast(loaded, path, cwd.absolute() if cwd else path.parent, opened)
     if not said_as_json(answer.data, as_json):

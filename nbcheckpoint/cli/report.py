@@ -11,7 +11,7 @@ from nbcheckpoint.cli.base import table
 from nbcheckpoint.cli.watch import COLOURS, summary
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.notebook.answer import render
-from nbcheckpoint.notebook.headless import Outcome
+from nbcheckpoint.notebook.request import Outcome
 from nbcheckpoint.units import say_duration
 
 _PAGE = """<!doctype html>

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import click
 
 from nbcheckpoint.model import Run
-from nbcheckpoint.notebook.headless import CellOutcome, Outcome, Watcher
+from nbcheckpoint.notebook.request import CellOutcome, Outcome, Watcher
 from nbcheckpoint.notebook.runner import KernelDied
 from nbcheckpoint.units import say_duration
 

@@ -12,7 +12,6 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ from nbcheckpoint.notebook import document, parameters
 from nbcheckpoint.notebook.forecast import expected
 from nbcheckpoint.notebook.history import first_line
 from nbcheckpoint.notebook.outfile import OutFile
-from nbcheckpoint.notebook.runner import GRACE_SECONDS, CellFailed, Headless, KernelDied, Listener, Stopped, TimedOut
+from nbcheckpoint.notebook.request import CellOutcome, Outcome, Request, Watcher
+from nbcheckpoint.notebook.runner import CellFailed, Headless, KernelDied, Listener, Stopped, TimedOut
 from nbcheckpoint.notebook.session import UNATTENDED, workflow_of
 from nbcheckpoint.redact import HIDDEN, is_secret
 from nbcheckpoint.store import Store, open_store
@@ -32,129 +32,6 @@ from nbcheckpoint.store.liveness import is_alive, is_this_process, this_process
 ORPHAN_SECONDS = 10.0
 """A kernel whose parent was killed notices within a second or two."""
 CONTINUED: tuple[RunStatus, ...] = ("interrupted", "failed", "paused")
-
-
-@dataclass(frozen=True)
-class Request:
-    """A run as it was asked for. All of it but the store is kept in the run's record."""
-
-    notebook: Path
-    out: Path
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    kernel: str = ""
-    store: str | None = None
-    cwd: Path | None = None
-    timeout: float | None = None
-    allow_errors: bool = False
-    fresh: bool = False
-    restarts: int = 0
-    grace: float = GRACE_SECONDS
-    auto: tuple[str, ...] = ()
-    """As behind `%checkpoint auto`."""
-
-    def to_meta(self) -> dict[str, Any]:
-        """What the record keeps. Parameters are the run's inputs."""
-        found = asdict(replace(self, parameters={}))
-        found = {name: str(value) if isinstance(value, Path) else value for name, value in found.items()}
-        return {name: value for name, value in found.items() if name not in ("parameters", "store", "fresh")}
-
-    @classmethod
-    def of_run(cls, run: Run, store: str | None) -> Request:
-        """The same again. Raises UsageError, NotFound."""
-        meta = run.meta.get(UNATTENDED)
-        if run.kind != "notebook" or not isinstance(meta, dict) or not run.trusted:
-            raise UsageError(
-                f"{run.workflow} {run.id} was not run by `nbcheckpoint run`", hint="nbcheckpoint run NOTEBOOK runs one"
-            )
-        hidden = [name for name, value in run.inputs.items() if is_secret(name) and value == HIDDEN]
-        if hidden:
-            raise UsageError(
-                f"{', '.join(hidden)} was not written down: its name says that it is a secret",
-                hint=f"nbcheckpoint run {meta['notebook']} -p {hidden[0]} … goes on with it",
-            )
-        known = {name: meta[name] for name in cls.__dataclass_fields__ if name in meta}
-        paths = {name: Path(known[name]) for name in ("notebook", "out", "cwd") if known.get(name)}
-        return cls(**{**known, **paths, "parameters": run.inputs, "store": store, "auto": tuple(known.get("auto", ()))})
-
-
-@dataclass(frozen=True)
-class CellOutcome:
-    """What became of one cell."""
-
-    cell: int
-    """Its number, as in `In [3]`."""
-    id: str
-    name: str
-    """Its first line of code."""
-    status: str
-    """`restored`, `resumed`, `computed`, `failed` or `interrupted`."""
-    seconds: float
-    line: str
-    """What nbcheckpoint says about it, if anything."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of the run."""
-
-    notebook: str
-    out: str
-    status: RunStatus
-    cells: tuple[CellOutcome, ...]
-    """As far as the last kernel came."""
-    total: int
-    """Of how many."""
-    seconds: float
-    deaths: int
-    """Kernels that died."""
-    run: Run | None
-    error: Error | None
-
-    def count(self, status: str) -> int:
-        return sum(cell.status == status for cell in self.cells)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As `--json` and `--report json` show it."""
-        plain = {name: getattr(self, name) for name in ("notebook", "out", "status", "total", "seconds", "deaths")}
-        error = self.error
-        return {
-            **plain,
-            **{status: self.count(status) for status in ("restored", "resumed", "computed", "failed")},
-            "spared_seconds": self.run.spared_seconds if self.run else 0.0,
-            "cells": [asdict(cell) for cell in self.cells],
-            "error": {"type": type(error).__name__, "text": str(error), "hint": error.hint} if error else None,
-            "run": self.run.to_dict() if self.run else None,
-        }
-
-
-class Watcher:
-    """Who is told what happens. Each method may be left as it is."""
-
-    wants_forecast = False
-
-    def begins(self, total: int, run: Run | None) -> None:
-        """So many cells, in this run."""
-
-    def expects(self, seconds: Mapping[int, float]) -> None:
-        """How long the cells will take, as far as that is known, if that is wanted."""
-
-    def starts(self, number: int, name: str) -> None:
-        """A cell."""
-
-    def goes_on(self, done: int, total: int, left: float | None) -> None:
-        """The loop in that cell: `total` is 0 and `left` None where nobody knows."""
-
-    def ends(self, cell: CellOutcome) -> None:
-        """A cell."""
-
-    def dies(self, error: KernelDied, left: int) -> None:
-        """A kernel; so many may still be started."""
-
-    def stops(self, number: int) -> None:
-        """It was asked to, by this signal."""
-
-    def note(self, text: str) -> None:
-        """Something to know that is no error."""
 
 
 def run(request: Request, watcher: Watcher) -> Outcome:
@@ -179,8 +56,9 @@ class _Execution:
     def run(self) -> Outcome:
         for name in parameters.unknown(self._notebook, list(self._request.parameters)):
             self._watcher.note(f"the notebook has no parameter {name}: is it spelt right?")
-        self._out.write(self._notebook)  # that it cannot be written is better known before the work is done
+        self._out.check()  # that it cannot be written is better known before the work is done
         begun = self._begin()
+        self._out.write(self._notebook)
         self._watcher.begins(len(self._numbers), begun)
         self._foresee()
         started, error = time.perf_counter(), None

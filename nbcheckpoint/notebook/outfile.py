@@ -6,7 +6,9 @@ Each state replaces the one before by a rename.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,13 @@ class OutFile:
         self.problem = ""
         """Why the last state could not be written, if it could not."""
         self._real = Path(os.path.realpath(path))  # a link stays a link
+        self._draft = self._real.with_name(f".{self._real.name}.part")
+
+    def check(self) -> None:
+        """Could it be written? What is there stays as it is."""
+        with self._telling():
+            self._draft.touch()
+            self._draft.unlink()
 
     def write(self, notebook: Any, *, durable: bool = False) -> None:
         """Now."""
@@ -28,22 +37,15 @@ class OutFile:
 
         write: Any = nbformat.writes
         text = write(notebook, version=nbformat.NO_CONVERT)
-        draft = self._real.with_name(f".{self._real.name}.part")
-        try:
-            with open(draft, "w", encoding="utf-8") as file:
+        with self._telling():
+            with open(self._draft, "w", encoding="utf-8") as file:
                 file.write(text if text.endswith("\n") else text + "\n")
                 if self._real.exists():
-                    os.chmod(draft, self._real.stat().st_mode & 0o7777)
+                    os.chmod(self._draft, self._real.stat().st_mode & 0o7777)
                 if durable:
                     file.flush()
                     os.fsync(file.fileno())
-            os.replace(draft, self._real)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                draft.unlink()
-            raise UsageError(
-                f"{self.path} cannot be written: {error.strerror}", hint="-o FILE writes it somewhere else"
-            ) from error
+            os.replace(self._draft, self._real)
         self.problem = ""
 
     def update(self, notebook: Any) -> None:
@@ -52,3 +54,16 @@ class OutFile:
             self.write(notebook)
         except UsageError as error:
             self.problem = str(error)
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            if self._real.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            yield
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._draft.unlink()
+            raise UsageError(
+                f"{self.path} cannot be written: {error.strerror}", hint="-o FILE writes it somewhere else"
+            ) from error

@@ -228,6 +228,7 @@ def test_it_is_not_run_twice_at_once(tmp_path: Path) -> None:
     process = in_its_loop(folder)
     refused = run(folder, "work.ipynb", "-o", "out.ipynb", code=2)
     assert f"is being run already, by process {process.pid}" in refused.stderr
+    assert "0 0." in printed(folder / "out.ipynb"), "what it had written is left alone"
     assert process.poll() is None
     kill(process, signal.SIGINT)
     ended(process, 130)

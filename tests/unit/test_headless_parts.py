@@ -18,8 +18,9 @@ from nbcheckpoint.cli.watch import time_left
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.model import Run
 from nbcheckpoint.notebook import document, parameters
-from nbcheckpoint.notebook.headless import CellOutcome, Outcome, Request, default_out
+from nbcheckpoint.notebook.headless import default_out
 from nbcheckpoint.notebook.outfile import OutFile
+from nbcheckpoint.notebook.request import CellOutcome, Outcome, Request
 from nbcheckpoint.notebook.runner import CellFailed, KernelDied, Stopped
 from nbcheckpoint.notebook.session import UNATTENDED
 
@@ -85,6 +86,11 @@ def test_a_file_is_whole_at_every_moment_and_tried_again(tmp_path: Path) -> None
     out.update(notebook("1"))
     assert out.problem == ""
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["out.ipynb"]
+    before = (tmp_path / "there" / "out.ipynb").stat()
+    out.check()
+    assert (tmp_path / "there" / "out.ipynb").stat() == before
+    with pytest.raises(UsageError, match="Is a directory"):
+        OutFile(tmp_path / "there").check()
 
 
 @pytest.mark.parametrize("minor", [4, 5])
