@@ -35,12 +35,14 @@ from typing import Any, Literal, NamedTuple, cast
 
 import cloudpickle
 
+from nbcheckpoint import patience
 from nbcheckpoint.codec import faithful
 from nbcheckpoint.codec.arrays import NOTHING_YET, Anchors, Memory, Unshareable, is_array
 from nbcheckpoint.codec.chunks import BlobWriter
 from nbcheckpoint.codec.preview import type_name
 from nbcheckpoint.errors import StoreError
 from nbcheckpoint.model import Blob, NotSaved
+from nbcheckpoint.patience import TookTooLong
 
 OUT_OF_BAND = 1 << 16
 """Smaller buffers stay in the stream: a blob of their own would cost more than it saves."""
@@ -240,6 +242,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
 
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
+        if kind in patience.endless:
+            patience.check(kind)
         if kind in _plain:
             return NotImplemented
         reducer = _reducers[kind] if kind in _reducers else _find_reducer(kind)
@@ -414,6 +418,8 @@ def _say(error: Exception) -> str:
     text = str(error).partition("\n")[0]
     if isinstance(error, RecursionError) or "recursion" in text:
         return "nested too deeply to be pickled"
+    if isinstance(error, TookTooLong):
+        return "its pickling does not come to an end"
     if type(error) in (Unshareable, pickle.PicklingError) and "pickle" not in text:
         return text
     if "cannot pickle" in text or "Can't pickle" in text or "can't pickle" in text:

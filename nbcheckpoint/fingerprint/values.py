@@ -33,6 +33,7 @@ from typing import Any
 
 from blake3 import blake3
 
+from nbcheckpoint import patience
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import (
     digest_code,
@@ -371,6 +372,8 @@ class _DigestPickler(pickle.Pickler):
             return None
         if (kind is list or kind is dict) and len(obj) >= SOME_ATOMS and _holds_atoms(obj):
             return self._atoms(obj)
+        if kind in patience.endless:
+            patience.check(kind)
         if kind is set or kind is frozenset:
             return self._sorted(obj)
         if isinstance(obj, (type, types.FunctionType)):

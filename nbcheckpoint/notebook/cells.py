@@ -63,11 +63,13 @@ from nbcheckpoint.notebook.cell import (
     salt,
     title,
 )
+from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.leaves import RESULT, Running
 from nbcheckpoint.notebook.looping import LoopHooks
 from nbcheckpoint.notebook.loops import Loops
 from nbcheckpoint.notebook.outputs import Recorder, replay
 from nbcheckpoint.notebook.session import Session
+from nbcheckpoint.patience import Patience
 from nbcheckpoint.redact import is_secret, redact
 from nbcheckpoint.units import say_duration, say_size
 
@@ -107,6 +109,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         """Key of a statement whose loop was cut short in this kernel -> its progress, and the inputs it left behind."""
         self._named: dict[str, tuple[str, str]] = {}
         """Name -> id and text of the cell that has it."""
+        self._patience = Patience()
         self._patched: set[tuple[str, ...]] = set()
         """Attributes that cells have set, as paths from a name. Those of libraries' classes anything may depend on."""
         self.notes: deque[str] = deque(maxlen=5)
@@ -183,7 +186,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         cell.entered = number
         if cell.note:
             return True
-        with self._telling(cell, "not checkpointed"):
+        with self._telling(cell, "not checkpointed"), self._patience.limited():
             if self._enter(cell, number):
                 return True
             cell.entered = -1
@@ -213,7 +216,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         if running is None or running.seconds is None:
             return
         try:
-            self._save(cell, running)
+            with self._patience.limited():
+                self._save(cell, running)
         except Exception as error:
             self._not_saved(cell, error)
         finally:
@@ -301,6 +305,9 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         if cell.chosen.automatic and weave.is_plain(node):
             cell.passing = number, "", lines_of(cell.raw, node), time.perf_counter()
             return True
+        if self._resizes(node):
+            self._let_go(cell, number)
+            return True
         tree = ast.Module(body=[node], type_ignores=[])
         key = self._key(cell, number, tree)
         code: types.CodeType = compile(tree, "<statement>", "exec", flags=_FLAGS, dont_inherit=True)
@@ -359,6 +366,23 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             made.earlier_seconds = self._took_earlier(key)
             cell.running.loops = made
         return True
+
+    def _resizes(self, node: ast.stmt) -> bool:
+        numpy: Any = sys.modules.get("numpy")
+        found = [self.shell.user_ns.get(name) for name in weave.resized(node)] if numpy is not None else []
+        return any(isinstance(value, numpy.ndarray) for value in found)
+
+    def _let_go(self, cell: Cell, number: int) -> None:
+        """NumPy resizes an array in place only if nobody but the user refers to it: so nothing is watched, or waits."""
+        source = lines_of(cell.raw, cell.statements[number])
+        cell.passing = number, "", source, time.perf_counter()
+        if self.session.opened:
+            self._flush(cell)
+        assert cell.chosen is not None
+        if not cell.chosen.automatic:
+            why = "it resizes an array in place, which only works as long as nobody else refers to it"
+            cell.passing = None
+            cell.done.append(line.Done("computed", 0.0, explain.simple("never", ""), None, problem=why, source=source))
 
     def _shows(self, cell: Cell, number: int) -> bool:
         """Is the value of this statement shown where it stands now?"""
@@ -512,6 +536,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             rng_before=rng.states(),
             settings_before=settings.states(),
             surroundings=leaves.surroundings(),
+            figures=Figures(),
             watch=watch,
             recorder=Recorder(self.shell),
         )
@@ -522,6 +547,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         running, cell.running = cell.running, None
         if running is not None:
             files.stop(running.watch)
+            running.figures.release()
             running.recorder.stop()
             running.undo()
             if running.loops is not None:

@@ -28,6 +28,7 @@ from nbcheckpoint.fingerprint.code import Names, is_user_code, names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Reason, Step
 from nbcheckpoint.notebook import namespace
+from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.outputs import Recorder
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Running:
     rng_before: dict[str, Any]
     settings_before: dict[str, Any]
     surroundings: tuple[Any, ...]
+    figures: Figures
     watch: files.FileWatch
     recorder: Recorder
     shows: bool = False
@@ -100,7 +102,7 @@ def obstacle(running: Running, surroundings: tuple[Any, ...]) -> str:
     """An effect that could not be brought back by binding names."""
     if running.recorder.live:
         return "it shows live widgets"
-    if surroundings[-1] or running.surroundings[-1]:
+    if running.figures.touched or (running.figures.open and _mentions_drawing(running)):
         return "a figure is being drawn: pyplot keeps it to itself"
     if surroundings != running.surroundings:
         return "it changed the working directory, the environment, the import path, builtins, threads or tasks"
@@ -266,15 +268,11 @@ def surroundings() -> tuple[Any, ...]:
     except RuntimeError:  # no loop is running
         tasks = set()
     environment = dict(getattr(os.environ, "_data", os.environ))  # as it is: decoding it takes longer than comparing
-    return os.getcwd(), environment, tuple(sys.path), set(_threads()), tasks, patched, _figures()
+    return os.getcwd(), environment, tuple(sys.path), set(_threads()), tasks, patched
 
 
-def _figures() -> tuple[int, ...]:
-    """Figures pyplot has open and shows when the cell ends. With other backends than this one they stay open."""
-    helpers, matplotlib = sys.modules.get("matplotlib._pylab_helpers"), sys.modules.get("matplotlib")
-    if helpers is None or "inline" not in str(dict.get(getattr(matplotlib, "rcParams", {}), "backend")):
-        return ()
-    return tuple(helpers.Gcf.figs)
+def _mentions_drawing(running: Running) -> bool:
+    return any(_root_package(value) in _DRAWS for value in running.identity.values.values())
 
 
 def leaves_nothing(draft: Draft, outputs: Sequence[Any]) -> bool:

@@ -23,6 +23,7 @@ from nbcheckpoint.notebook.leaves import RESULT, Place, Running
 from nbcheckpoint.notebook.loops import Loop, Loops
 from nbcheckpoint.notebook.outputs import replay
 from nbcheckpoint.notebook.session import Session
+from nbcheckpoint.patience import Patience
 
 
 class LoopHooks:
@@ -32,6 +33,7 @@ class LoopHooks:
     session: Session
     pace: Pace
     _cells: list[Cell]
+    _patience: Patience
 
     @property
     def _cell(self) -> Cell:
@@ -155,7 +157,8 @@ class LoopHooks:
         started, busy = time.perf_counter(), time.thread_time()
         loops_.current = loop
         try:
-            loops_.problem = running.problem or self._save_progress(cell, running, loops_, loop)
+            with self._patience.limited():
+                loops_.problem = running.problem or self._save_progress(cell, running, loops_, loop)
         except Error as error:
             loops_.problem = f"{error}{hint(error)}"
         except Exception as error:

@@ -200,6 +200,13 @@ def changed_roots(node: ast.stmt) -> set[str]:
     return roots
 
 
+def resized(node: ast.stmt) -> set[str]:
+    """Names whose method `resize` a statement calls."""
+    calls = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
+    methods = (call for call in calls if isinstance(call, ast.Attribute) and call.attr == "resize")
+    return {method.value.id for method in methods if isinstance(method.value, ast.Name)}
+
+
 def changed_paths(tree: ast.Module) -> set[tuple[str, ...]]:
     """Attributes that a cell sets, each as a path from a name: `pd`, `DataFrame`, `mean`."""
     paths = set()

@@ -332,3 +332,22 @@ def test_a_statement_that_fails_is_tried_again(kernel: Kernel) -> None:
     kernel.run("fails = [1, 2, 3]")
     failed = kernel.run("%%checkpointed --retries 2\nflaky()", fails=True)
     assert failed.error == "OSError"
+
+
+def test_what_does_not_touch_an_open_figure_is_restored_and_what_draws_is_drawn(kernel: Kernel) -> None:
+    kernel.run("%matplotlib inline\nimport matplotlib.pyplot as plt, uuid\ndef unique(): return uuid.uuid4().hex")
+    kernel.run(
+        "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\ndef draw():\n    df.plot(ax=plt.gca())\n    return 1"
+    )
+    cell = (
+        "%%checkpointed\n_ = plt.figure()\nx = unique()\n_ = plt.plot([1, 2])\ny = unique()\n"
+        "z = draw()\n_ = plt.title(y)"
+    )
+    first = kernel.run(cell)
+    before = kernel.run("x, y").result
+    second = kernel.run(cell)
+    assert kernel.run("x, y").result == before
+    assert "a figure is being drawn" in second.line
+    images = [[d["data"]["image/png"] for d in shown.displays if "image/png" in d["data"]] for shown in (first, second)]
+    assert len(images[0]) == 1
+    assert images[0] == images[1]

@@ -1,0 +1,118 @@
+"""The user's cell comes first: everything behaves as without us, whatever it is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.kernels import Cell, Kernel
+
+pytestmark = pytest.mark.slow
+
+CELLS = {
+    "a timed cell": "%%time\nt = sum(range(10))",
+    "a timed line": "%time t2 = 3",
+    "timeit": "%timeit -n1 -r1 pass",
+    "a captured cell": "%%capture cap\nprint('hidden')",
+    "what was captured": "cap.stdout",
+    "a line magic with a value": "here = %pwd\nhere == __import__('os').getcwd()",
+    "a shell command": "!echo from the shell",
+    "the lines of a shell command": "lines = !echo one\nlines",
+    "a cell of another language": "%%bash\necho from bash",
+    "a cell that writes a file": "%%writefile script.py\nfrom_script = 5\nprint('in the script', __name__)",
+    "a script": "%run script.py",
+    "what the script left": "from_script",
+    "autoreload": "%load_ext autoreload\n%autoreload 2",
+    "top-level await": "import asyncio\nv = await asyncio.sleep(0, 7)\nv",
+    "top-level async for": "async def ticks():\n    for i in range(2): yield i\nasync for i in ticks(): print(i)",
+    "input": "input('name? ')",
+    "an error in the middle": "a = 1\nb = 2\n\nc = 1 / 0\nd = 4",
+    "an error in a function": "def f(n):\n    # a remark\n    return 1 // n\n\nprint('before')\nf(0)",
+    "an error in a loop": "for i in range(3):\n    print(i)\n    if i == 1:\n        raise ValueError(i)",
+    "an error in a comprehension": "x = [\n    1 // n\n    for n in (1, 0)\n]",
+    "an error with a cause": "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise RuntimeError('late') from e",
+    "an error in a condition": "n = 0\nwhile n < 3 // n:\n    pass",
+    "an assertion": "assert 1 == 2, 'no'",
+    "a syntax error": "x = = 1",
+    "a syntax error that only compiling finds": "return 5",
+    "an indentation error": "if True:\nx = 1",
+    "SystemExit": "import sys\nsys.exit(3)",
+    "KeyboardInterrupt": "raise KeyboardInterrupt",
+    "a warning": "import warnings\n\nwarnings.warn('careful')",
+    "a semicolon": "5;",
+    "the last result": "6\n_",
+    "earlier results": "len(In) == len(In), type(Out)",
+    "nothing at all": "",
+    "only a remark": "# nothing",
+    "names with accents": "größe = 3\ngröße",
+    "the namespace": "type(globals()), globals() is locals(), __name__",
+    "source code": "def g():\n    return 'g'\nimport inspect\nprint(inspect.getsource(g))",
+    "help": "len?",
+    "a future import": "from __future__ import annotations\ndef h(x: Undefined): return x\nh(1)",
+    "a huge cell": "\n".join(f"z{n % 50} = {n}" for n in range(1500)) + "\nz49",
+    "a deep expression": "y = " + "(" * 60 + "1" + ")" * 60 + "\ny",
+    "another directory": "import os\nos.makedirs('sub')\nos.chdir('sub')\nprint(os.path.basename(os.getcwd()))",
+    "a file there": "open('there.txt', 'w').write('x')\nos.listdir('.')",
+    "back": "os.chdir('..')\nos.path.exists('sub/there.txt')",
+    "deleted": "tmp = 1\ndel tmp\n'tmp' in globals()",
+    "a global statement": "def setter():\n    global made\n    made = 9\nsetter()\nmade",
+    "a class with a method": "class K:\n    def m(self): return __class__.__name__\nK().m()",
+    "a resized array": "import numpy as np\nar = np.arange(3)\nar.resize(5)\nar.tolist()",
+    "how many references": "import sys\nobj = object()\nsys.getrefcount(obj) > 0",
+    "displays": "from IPython.display import HTML, display\ndisplay(HTML('<b>x</b>'), 3)",
+    "a thread that ends": "import threading\nt = threading.Thread(target=print, args=('there',))\nt.start(); t.join()",
+    "a thread that goes on": "stop = threading.Event()\nth = threading.Thread(target=stop.wait); th.start()",
+    "and is ended": "stop.set(); th.join(); th.is_alive()",
+    "the recursion limit": "def deep(n): return n and 1 + deep(n - 1)\ndeep(500)",
+    "an unknown magic": "%no_such_magic",
+    "standard error": "print('err', file=sys.stderr)",
+}
+TIMES = re.compile(r"\d+(\.\d+)? ?(ns|\w?s)\b")
+
+
+NAMES = "sorted(n for n in globals() if not n.startswith('_'))"
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, tuple[object, ...]]]:
+    """All cells, in order, in a kernel without us, one with every cell looked at, and one with every cell marked."""
+    found: dict[str, dict[str, tuple[object, ...]]] = {}
+    for way in ("plain", "auto", "marked"):
+        with Kernel(tmp_path_factory.mktemp(way)) as kernel:
+            if way != "plain":
+                kernel.run("%load_ext nbcheckpoint")
+            if way == "auto":
+                kernel.run("%checkpoint auto --min-seconds 0s")
+            mark = "%%checkpointed\n" if way == "marked" else ""
+            found[way] = {
+                name: told(kernel.run(text if text.startswith("%%") else mark + text, fails=True))
+                for name, text in CELLS.items()
+            }
+            found[way]["names"] = (kernel.run(NAMES).result,)
+    return found
+
+
+def told(cell: Cell) -> tuple[object, ...]:
+    """What the user sees, without times and without the number of the cell."""
+    text = "\n".join(cell.traceback)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    text = re.sub(r"In ?\[\d+\]|ipykernel_\d+/\d+\.py|<ipython-input[^>]*>|0x[0-9a-f]+", "…", text)
+    errors = re.sub(r"/tmp/ipykernel_\d+/\d+\.py", "…", cell.stderr)
+    shown = [d["data"] for d in cell.displays if "nbcheckpoint" not in d["metadata"]]
+    return TIMES.sub("…", cell.stdout), errors, cell.result, shown, cell.error, text
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_as_without_us(seen: dict[str, dict[str, tuple[object, ...]]], name: str) -> None:
+    assert seen["auto"][name] == seen["plain"][name]
+    # The mark stands in the source that a traceback or a warning shows, and moves every line by one.
+    plain, marked = seen["plain"][name], seen["marked"][name]
+    assert (marked[0], *marked[2:-1]) == (plain[0], *plain[2:-1])
+    assert str(marked[1]).partition(": ")[2] == str(plain[1]).partition(": ")[2]
+    assert "nbcheckpoint" not in str(seen["marked"][name][-1])
+
+
+def test_the_namespace_is_as_without_us(seen: dict[str, dict[str, tuple[object, ...]]]) -> None:
+    """After all of that."""
+    assert seen["auto"]["names"] == seen["plain"]["names"] == seen["marked"]["names"]
