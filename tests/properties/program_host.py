@@ -19,6 +19,7 @@ import os
 import pickle
 import random
 import re
+import resource
 import shutil
 import signal
 import struct
@@ -53,6 +54,12 @@ class Died(NamedTuple):
     """It did not get that far: killed as it was told to, or, if there is a text, something of ours broke."""
 
     why: str = ""
+
+
+ENDLESS = "does not end"
+"""A loop that adds to what it goes through: fine, as long as it is so without us too."""
+CPU_SECONDS = 5
+"""After so much work a program is taken for one that does not end. Most take a tenth of one."""
 
 
 class Request(NamedTuple):
@@ -474,6 +481,7 @@ def _fork(request: Request) -> Seen | Died:
     pid = os.fork()
     if not pid:
         os.close(reading)
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
         try:
             with os.fdopen(writing, "wb") as pipe:
                 pipe.write(pickle.dumps(tuple(kernel(request))))
@@ -488,6 +496,8 @@ def _fork(request: Request) -> Seen | Died:
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if status == 0:
         return Seen(*pickle.loads(told))
+    if status == -signal.SIGXCPU:
+        return Died(ENDLESS)
     return Died("" if status == -signal.SIGKILL and request.process.kill else f"ended with {status}")
 
 
@@ -564,11 +574,13 @@ class Hosts:
             shutil.copy2(path, plain)
         seen = host.run(Request(str(work), process, program.mode))
         self.kernels += 1
-        if isinstance(seen, Died):
+        if isinstance(seen, Died) and seen.why != ENDLESS:
             self.killed += not seen.why
             return f" {seen.why}" if seen.why else ""
-        self.restored += sum(1 for line in seen.lines if " restored" in line or " resumed" in line)
         wanted = host.run(Request(str(plain), Process(process.cells), "plain"))
+        if isinstance(seen, Died):
+            return "" if wanted == seen else f" {seen.why}, but it does without us"
+        self.restored += sum(1 for line in seen.lines if " restored" in line or " resumed" in line)
         problem = difference(wanted, seen, program.seeded)
         return f": {problem}\nlines: " + "\n       ".join(seen.lines) if problem else ""
 

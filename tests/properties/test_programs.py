@@ -79,6 +79,11 @@ def test_a_real_kernel_agrees(tmp_path: Path, seed: int) -> None:
                 kernel.start()
 
 
+def test_a_program_that_does_not_end_is_let_go(hosts: Hosts) -> None:
+    endless = Process((("l0 = [1]",), ("for n0 in l0: l0.append(n0)",)))
+    assert hosts.check(Program((endless, endless), mode="auto")) == ""
+
+
 def test_the_hosts_notice_a_difference(hosts: Hosts) -> None:
     """What is looked for can be seen: two programs that are not the same."""
     same = Process((("x = [1]", "y = x"),))
