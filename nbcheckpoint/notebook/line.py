@@ -76,10 +76,8 @@ def summary(done: Sequence[Done], statements: int) -> tuple[str, str]:
 
 
 def say_where(progress: Progress) -> str:
-    """`at 37 of 100`, as people count."""
-    if progress.total and progress.done >= progress.total:
-        return "behind its last turn"
-    of = f" of {progress.total:,}" if progress.total else ""
+    """`at 37 of 100`, as people count. What it goes through may have grown, or be over."""
+    of = f" of {progress.total:,}" if progress.total > progress.done else ""
     return f"at {progress.done + 1:,}{of}"
 
 

@@ -212,12 +212,11 @@ class Loop:
 
     def parts(self) -> dict[str, Any]:
         """Name -> what it was bound to by the item it is at, where that is plain to see."""
-        if isinstance(self._target, ast.Name):
-            return {self._target.id: self._last}
-        names = self._target.elts if isinstance(self._target, (ast.Tuple, ast.List)) else []
-        if type(self._last) not in (tuple, list) or len(names) != len(self._last):
-            return {}
-        return {n.id: part for n, part in zip(names, self._last, strict=True) if isinstance(n, ast.Name)}
+        return _parts_of(self._target, self._last)
+
+    def held(self, user_ns: dict[str, Any]) -> set[str]:
+        """Those of the names at hand that are still bound to the item, or to a part of it, itself."""
+        return {n for n, part in self.parts().items() if n in self.items_at_hand and user_ns.get(n, self) is part}
 
     def extra(self) -> dict[str, Any]:
         """What is saved with the variables."""
@@ -233,7 +232,7 @@ class Loop:
         related = namespace.sharing((), user_ns, roots=[self._iterator])
         if related is None:
             return together, "too many objects to tell which variables share them"
-        if self._given or related & together - self.items_at_hand:
+        if self._given or related & together - self.held(user_ns):
             self._by = "iterator"
             more = namespace.closed(together | related, user_ns)
             return more or together, "" if more is not None else "too many objects to tell which variables share them"
@@ -375,6 +374,18 @@ class Loop:
         if self._watch is not None:
             self._watch.call_off()
         self.to_tell = self.rung = False
+
+
+def _parts_of(target: ast.expr | None, item: Any) -> dict[str, Any]:
+    if isinstance(target, ast.Name):
+        return {target.id: item}
+    inside = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+    if type(item) not in (tuple, list) or len(inside) != len(item):
+        return {}
+    found: dict[str, Any] = {}
+    for one, part in zip(inside, item, strict=True):
+        found |= _parts_of(one, part)
+    return found
 
 
 def _rest_of(iterator: Any) -> range:
