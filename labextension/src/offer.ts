@@ -36,7 +36,9 @@ export function sayOffer(
   const parts = [
     stopped
       ? trans.__('The last run was cut short %1 in “%2”', when, stopped.name) +
-        (stopped.progress ? ` (${sayProgress(stopped.progress, trans)}).` : '.')
+        (stopped.progress
+          ? ` (${sayProgress({ ...stopped.progress, left: null }, trans)}).`
+          : '.')
       : trans.__('The kernel of the last run ended %1.', when)
   ];
   const work = run.computedSeconds + run.sparedSeconds;

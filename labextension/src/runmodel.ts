@@ -141,10 +141,10 @@ export class RunModel implements IRunModel {
     this._version = version;
     if (this._steps.length === 0) {
       // The outer ones at once; inner ones may be many.
-      this._steps = steps;
+      this._steps = asSeen(run, steps);
       this._tell();
     }
-    this._steps = await this._all(steps);
+    this._steps = asSeen(run, await this._all(steps));
   }
 
   /**
@@ -279,4 +279,16 @@ export function stateAfter(left: ReadonlyArray<ILeft>): IValue[] {
     }
   }
   return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/**
+ * The steps of a run whose kernel is gone: what was running then was cut short, whatever its record says. Pure.
+ */
+export function asSeen(run: IRun, steps: ReadonlyArray<IStep>): IStep[] {
+  const isOver = run.status !== 'running' && run.status !== 'paused';
+  return steps.map(step =>
+    isOver && step.status === 'running'
+      ? { ...step, status: 'interrupted' }
+      : step
+  );
 }

@@ -8,7 +8,7 @@ import { staleCells } from '../src/badge';
 import { merge, without } from '../src/pages';
 import { readAnswer } from '../src/pauses';
 import { changesOf, restored, sayRestored } from '../src/restored';
-import { checkpointsUpTo, settled, stateAfter } from '../src/runmodel';
+import { asSeen, checkpointsUpTo, settled, stateAfter } from '../src/runmodel';
 import { sides } from '../src/sides';
 import { sayStanding } from '../src/status';
 import type { IRun, IRunList, IStep, IValue } from '../src/tokens';
@@ -222,7 +222,7 @@ describe('the banner', () => {
         ...STEPS[2],
         name: 'for epoch in range(100)',
         status: 'interrupted',
-        progress: { done: 37, total: 100, left: null }
+        progress: { done: 37, total: 100, left: 60 }
       }
     ];
     expect(sayOffer(run, steps, now, trans)).toBe(
@@ -302,4 +302,12 @@ describe('the variables after a step', () => {
     ]);
     expect(found.map(item => `${item.name}=${item.preview}`)).toEqual(['x=3']);
   });
+});
+
+it('what was running when its kernel died was cut short', () => {
+  const running: IStep = { ...STEPS[0], status: 'running' };
+  const seen = (status: IRun['status']): string =>
+    asSeen({ ...RUNS.runs[0], status }, [running])[0].status;
+  expect(seen('interrupted')).toBe('interrupted');
+  expect(seen('running')).toBe('running');
 });
