@@ -40,14 +40,21 @@ export function RunList(props: {
     ? active
     : (rows.find(row => row.isItem)?.key ?? '');
   const onEnd = React.useCallback(() => void model.loadMore('all'), [model]);
-  const act = (row: ListRow | undefined): boolean => {
-    if (row?.kind === 'run') {
-      model.open(row.run.id);
-    } else if (row?.kind === 'more') {
-      void model.loadMore('mine');
-    }
-    return row?.isItem === true;
-  };
+  const act = React.useCallback(
+    (row: ListRow | undefined): boolean => {
+      if (row?.kind === 'run') {
+        model.open(row.run.id);
+      } else if (row?.kind === 'more') {
+        void model.loadMore('mine');
+      }
+      return row?.isItem === true;
+    },
+    [model]
+  );
+  const draw = React.useCallback(
+    (row: ListRow) => <Row row={row} now={now} trans={trans} act={act} />,
+    [now, trans, act]
+  );
   return (
     <Windowed
       role="listbox"
@@ -59,7 +66,7 @@ export function RunList(props: {
         ['Enter', ' ', 'ArrowRight'].includes(event.key) && act(row)
       }
       onEnd={list.next ? onEnd : undefined}
-      draw={row => <Row row={row} now={now} trans={trans} act={act} />}
+      draw={draw}
     />
   );
 }
@@ -173,5 +180,6 @@ export function useNow(every: number): number {
     return () => window.clearInterval(timer);
   }, [every]);
   // A fresh list may be newer than the last tick: its runs did not start in the future.
-  return Math.max(now, Date.now());
+  const second = Math.floor(Date.now() / 1000) * 1000;
+  return Math.max(now, second);
 }

@@ -48,6 +48,21 @@ export function Steps(props: IRunProps): JSX.Element {
     () => stepRows(steps, open, step => sayStep(step, trans)),
     [steps, open, trans]
   );
+  const toggle = React.useCallback((row: IStepRow): void => {
+    setOpen(before => {
+      const next = new Set(before);
+      if (!next.delete(row.step.address)) {
+        next.add(row.step.address);
+      }
+      return next;
+    });
+  }, []);
+  const draw = React.useCallback(
+    (row: IStepRow) => (
+      <StepRow row={row} now={now} trans={trans} toggle={toggle} />
+    ),
+    [now, trans, toggle]
+  );
   if (steps.length === 0) {
     return (
       <p className="nbc-Quiet" role="status">
@@ -55,13 +70,6 @@ export function Steps(props: IRunProps): JSX.Element {
       </p>
     );
   }
-  const toggle = (row: IStepRow): void => {
-    const next = new Set(open);
-    if (!next.delete(row.step.address)) {
-      next.add(row.step.address);
-    }
-    setOpen(next);
-  };
   const chosen = steps.find(step => step.address === model.step);
   return (
     <>
@@ -74,9 +82,7 @@ export function Steps(props: IRunProps): JSX.Element {
           model.step = row.key;
         }}
         onKey={(event, row) => onKey(event.key, row, rows, toggle, model)}
-        draw={row => (
-          <StepRow row={row} now={now} trans={trans} toggle={toggle} />
-        )}
+        draw={draw}
       />
       {chosen && <Chosen {...props} step={chosen} />}
     </>

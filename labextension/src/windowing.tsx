@@ -130,7 +130,12 @@ export function Windowed<R extends IRow>(props: {
    * The end is near.
    */
   onEnd?: () => void;
-  draw: (row: R, index: number) => JSX.Element;
+
+  /**
+   * Draws a row. While it is the same function, rows that are the same are not drawn again: scrolling draws only those
+   * that come into sight.
+   */
+  draw: (row: R) => JSX.Element;
 }): JSX.Element {
   const { role, label, rows, active, draw, onEnd } = props;
   const node = React.useRef<HTMLDivElement>(null);
@@ -205,7 +210,7 @@ export function Windowed<R extends IRow>(props: {
           transform: `translateY(${found[i]}px)`
         }}
       >
-        {draw(rows[i], i)}
+        <Drawn row={rows[i]} draw={draw} />
       </div>
     );
   }
@@ -241,6 +246,13 @@ export function Windowed<R extends IRow>(props: {
     </div>
   );
 }
+
+const Drawn = React.memo(function Drawn<R>(props: {
+  row: R;
+  draw: (row: R) => JSX.Element;
+}): JSX.Element {
+  return props.draw(props.row);
+}) as <R>(props: { row: R; draw: (row: R) => JSX.Element }) => JSX.Element;
 
 const MOVES: ReadonlySet<string> = new Set([
   'ArrowDown',
