@@ -85,9 +85,8 @@ def test_kill_reload_restore_resume_finish(page: Page, lab: Jupyter, folder: str
     restart_kernel(page)
     run_all(page)
     expect(cell(page, 3)).not_to_have_class(re.compile("nbc-Cell"))
-    wait_until_idle(page)
-    assert cell(page, 4).locator(".jp-OutputArea").inner_text() == resumed
-    assert [epoch for epoch, _ in tally(lab, folder)][-40:] == list(range(40))
+    until(page, lambda: [epoch for epoch, _ in tally(lab, folder)][-40:] == list(range(40)))
+    expect(cell(page, 4).locator(".jp-OutputArea")).to_have_text(resumed)
 
 
 def until(page: Page, done: Callable[[], bool]) -> None:
