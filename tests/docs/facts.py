@@ -28,6 +28,8 @@ EVENTS = get_args(events.EventType)
 POLICIES = policy.NAMES
 ANSWERS = [route.answer.__name__ for route in ROUTES if isinstance(route.answer, type)]
 RECORDS = [kind.__name__ for kind in model.Record.__subclasses__() if kind.__module__ == model.__name__]
+LEAST = 5
+"""Letters, for a sentence to be told from another."""
 SOURCES = sorted((ROOT / "nbcheckpoint").rglob("*.py"))
 
 
@@ -78,8 +80,14 @@ def _patterns(tree: ast.AST) -> Iterator[re.Pattern[str]]:
             parts = [p.value if isinstance(p, ast.Constant) else None for p in node.values]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             parts = [node.value]
-        said = [part for part in parts if part]
-        if sum(part.count(" ") for part in said) >= 1 and "\n" not in "".join(said):
-            yield re.compile(
-                "".join(".+" if part is None else re.escape(part).replace(r"\{\}", ".+") for part in parts)
-            )
+        said = "".join(part for part in parts if part)
+        if sum(map(str.isalpha, said)) >= LEAST and " " in said and "\n" not in said:
+            yield re.compile("".join(".+" if part is None else re.escape(part) for part in parts))
+
+
+def says(text: str) -> bool:
+    """Would the code say this? An ellipsis at the end stands for the rest of a sentence, elsewhere for something."""
+    if text.endswith("…"):
+        begun = re.escape(text.removesuffix("…"))
+        return any(begun in pattern.pattern for pattern in sentences())
+    return any(pattern.fullmatch(text.replace("…", "X")) for pattern in sentences())
