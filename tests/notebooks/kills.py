@@ -27,7 +27,8 @@ from tests.notebooks.test_everyday import ADDRESS, DESCRIBE, FOLDER, Notebook
 EXAMPLES = Path(__file__).parents[2] / "notebooks"
 EVERYTHING = ("--min-seconds", "0s")
 WAYS = ("runner", "kernel", "both", "SIGTERM", "SIGINT")
-CODES = {"runner": (9,), "kernel": (1,), "both": (9,), "SIGTERM": (143,), "SIGINT": (130,)}
+CODES = {"runner": (9,), "kernel": (1,), "both": (9,), "SIGTERM": (143, 15), "SIGINT": (130, 2)}
+"""How it may end: a signal that comes before the command has begun to mind signals ends it as it ends anything."""
 
 
 @dataclass
