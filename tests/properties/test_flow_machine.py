@@ -126,7 +126,8 @@ class FlowMachine(RuleBasedStateMachine):
         MACHINE[:] = [self]
         self.url = f"memory://flows-{next(_serial)}"
         self.code, self.seed = Code(statements), seed
-        self.trouble: dict[str, int] = {}
+        self.trouble: dict[str, list[type[Exception]]] = {}
+        """What will fail, how often, and how."""
         self.known: dict[str, Known] = {}
         self.saved: set[tuple[Any, ...]] = set()
         """Bodies that need not run again: (name, argument, version of the code)."""
@@ -149,10 +150,9 @@ class FlowMachine(RuleBasedStateMachine):
             asked = [step for step in self.read().steps(here.run, inner=True) if "again" in step.name]
             assert any("answer" in step.meta for step in asked), f"{name} was cut short, and nobody was asked"
         self.said.append((here.step, (*where, *body)))
-        left = self.trouble.get(name, 0)
-        if left:
-            self.trouble[name] = left - 1
-            raise TimeoutError("not now") if left % 2 else ValueError("no")
+        errors = self.trouble.get(name)
+        if errors:
+            raise errors.pop(0)("not now")
 
     # Sessions
 
@@ -177,7 +177,7 @@ class FlowMachine(RuleBasedStateMachine):
 
     def _go(self, flow: Any, by_id: bool) -> None:
         try:
-            if (by_id or self.forked) and self.now and self._has_arguments():
+            if (by_id or self.forked) and self.now and self._can_go_on():
                 result = flow.resume(self.now)
             else:
                 result = flow(self.seed)
@@ -192,8 +192,10 @@ class FlowMachine(RuleBasedStateMachine):
     def _asked(self, run: str, pause: str) -> None:
         assert run not in self.known or pause not in self.known[run].answers, "it was answered, and is asked again"
 
-    def _has_arguments(self) -> bool:
-        return any(step.meta.get("flow") and step.checkpoint for step in self.read().steps(self.now))
+    def _can_go_on(self) -> bool:
+        """Can it be resumed by its id, and is there anything to resume? A complete one returns what it came to then."""
+        over = self.known[self.now].run.status == "completed" if self.now in self.known else False
+        return not over and any(s.meta.get("flow") and s.checkpoint for s in self.read().steps(self.now))
 
     def _look(self) -> None:
         """What stands in the store, compared with what stood there."""
@@ -260,9 +262,12 @@ class FlowMachine(RuleBasedStateMachine):
                 if is_gate:
                     self.known[self.now].answers[step.name] = value
 
-    @rule(name=st.sampled_from([f"{kind}{step}" for kind in "se" for step in STEPS]), times=st.integers(1, 4))
-    def something_will_fail(self, name: str, times: int) -> None:
-        self.trouble[name] = times
+    @rule(
+        name=st.sampled_from([f"{kind}{step}" for kind in "se" for step in STEPS]),
+        errors=st.lists(st.sampled_from([TimeoutError, ValueError]), min_size=1, max_size=4),
+    )
+    def something_will_fail(self, name: str, errors: list[type[Exception]]) -> None:
+        self.trouble[name] = list(errors)
 
     @rule(what=st.sampled_from(["body", "global", "helper"]), step=st.sampled_from(STEPS), value=st.integers(1, 4))
     def edit(self, what: str, step: int, value: int) -> None:
@@ -308,4 +313,4 @@ class FlowMachine(RuleBasedStateMachine):
 
 LONG = bool(os.environ.get("NBCHECKPOINT_LONG"))
 TestFlowMachine = pytest.mark.slow(FlowMachine.TestCase)
-TestFlowMachine.settings = settings(max_examples=3000 if LONG else 60, stateful_step_count=12, deadline=None)
+TestFlowMachine.settings = settings(max_examples=3000 if LONG else 100, stateful_step_count=15, deadline=None)
