@@ -6,6 +6,19 @@ completion of a process that was thought dead fails: it is *fenced*.
 
 An intent survives the death of the process at once. It is also synced to the disk where it decides something (a step
 that must not be repeated unasked); elsewhere a power cut may take it, and the step just runs again.
+
+What the `meta` of a step says:
+
+    slot                    its place, by name: see `context.py`
+    after                   the steps it came behind: whose results it was given, or the one before
+    host, pid               where it runs or ran
+    flow, trace             it is the flow itself; what its session is called in somebody's traces
+    retried                 the attempts that failed, with time, error and wait
+    marks, problem          what its body has marked; why it is not saved
+    done, total, failed, restored, left     of a map: how far it is
+    pause, answer, taken    of a question: what is asked, what was answered, that it has been read
+    iteration, next, edges, ways, code      of a node: which visit, where it led, why, and by what code
+    edited, detached        its result was put there by a fork; the flow came to its end without it
 """
 
 from __future__ import annotations
