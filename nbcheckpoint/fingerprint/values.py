@@ -23,6 +23,7 @@ other string can be where one of them is, so the same pointers mean the same str
 
 from __future__ import annotations
 
+import abc
 import enum
 import pickle
 import sys
@@ -170,6 +171,19 @@ def _is_wrapper(value: Any) -> bool:
     return type(value).__module__ == "functools" and hasattr(value, "__wrapped__")
 
 
+_abc_dump: Any = getattr(abc, "_get_dump", lambda cls: ((),))
+"""There is no other way to ask an abstract class what was registered with it."""
+
+
+def _registered(cls: type) -> str:
+    """The classes that an abstract class was told are among it."""
+    if not isinstance(cls, abc.ABCMeta):
+        return ""
+    registry = _abc_dump(cls)[0]
+    known = [found for reference in registry if (found := reference()) is not None]
+    return "".join(sorted(f"{found.__module__}.{found.__qualname__};" for found in known))
+
+
 def standing_for(value: Any) -> Any:
     """What an object says its code is: a step or flow is the function it was made from."""
     return value.__nbcheckpoint_code__ if hasattr(type(value), "__nbcheckpoint_code__") else value
@@ -283,6 +297,7 @@ class Digester:
             functions: dict[str, list[types.FunctionType]] = {}
             for name, function in functions_of(base):
                 functions.setdefault(name, []).append(function)
+            hasher.update(_registered(base).encode("utf-8", "surrogatepass"))
             for name, member in sorted(vars(base).items()):
                 if name not in _CLASS_NOISE:
                     hasher.update(f"{name}={self._member(label, name, member, functions.get(name))};".encode())

@@ -41,7 +41,7 @@ def _planned(notebook: Any, path: Path, folder: Path, store: Store) -> tuple[lis
     sources = [(str(notebook.cells[at].get("id", "")), notebook.cells[at].source) for at in runnable(notebook)]
     cells = document.understand_all(sources, manager.transform_cell, auto=True)
     with _inside(folder):
-        return cells, plan.Planner(store, workflow_of(path, store.url), {}).plan(cells)
+        return cells, plan.Planner(store, workflow_of(path, store.url), {}, here=False).plan(cells)
 
 
 @contextmanager

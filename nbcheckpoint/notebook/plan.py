@@ -83,8 +83,10 @@ class Verdict:
 class Planner:
     """Goes through a notebook from its top."""
 
-    def __init__(self, store: Store, workflow: str, namespace: dict[str, Any]) -> None:
+    def __init__(self, store: Store, workflow: str, namespace: dict[str, Any], *, here: bool = True) -> None:
+        """`here`: it would be run in this process, so what is set here counts."""
         self._store = store
+        self._here = here
         self._workflow = workflow
         self._namespace = namespace
         self._all = [c for c in checkpoints(store) if c.trusted]
@@ -179,7 +181,7 @@ class Planner:
             elif not found:
                 return Verdict("run", _say_changed(item), checkpoint, stale=True)
         doubts += [doubt for item in checkpoint.definitions if (doubt := self._defined(item))]
-        changed = changed_setting(checkpoint)
+        changed = changed_setting(checkpoint) if self._here else ""
         doubts += [f"if the {explain.changed_setting(changed).text.replace('are not', 'are')}"] if changed else []
         if doubts and checkpoint.progress is not None:
             return Verdict("run", "its loop may go on where it was", checkpoint)

@@ -234,7 +234,13 @@ DATA = {
 }
 
 AROUND = {
-    "a number of a library": ("import math\nmath.pi = 3", "math.pi = 4", "r = math.pi * 2", "r"),
+    # Of a library that no other case of the same kernel needs whole.
+    "a number of a library": (
+        "import colorsys\ncolorsys.ONE_SIXTH = 3",
+        "colorsys.ONE_SIXTH = 4",
+        "r = colorsys.ONE_SIXTH * 2",
+        "r",
+    ),
     "a function of a library": (
         "import math\nold = math.floor\nmath.floor = math.trunc",
         "math.floor = math.ceil",
