@@ -378,9 +378,12 @@ export class Actions implements IActions {
    */
   private async _notebook(run: IRun): Promise<NotebookPanel> {
     const trans = this._trans;
+    // Asked anew: the list shown may still be that of the notebook before.
+    const api = this._model.api;
+    const here = await api.runs({ limit: 1 });
     const path = pathOf(run.workflow, {
-      path: this._model.path,
-      workflow: this._model.list?.workflow ?? null
+      path: api.path,
+      workflow: here?.list.workflow ?? null
     });
     if (run.kind !== 'notebook' || path === null) {
       throw new Refusal(
