@@ -30,6 +30,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import nbcheckpoint as nbc
 from nbcheckpoint.engine import context
+from nbcheckpoint.errors import MapFailed
 from nbcheckpoint.model import Checkpoint, Owner, Run, Step
 from nbcheckpoint.store import Store, liveness, open_store
 from tests.properties.test_store_machine import Crash, Crashing
@@ -181,7 +182,7 @@ class FlowMachine(RuleBasedStateMachine):
                 result = flow.resume(self.now)
             else:
                 result = flow(self.seed)
-        except (Crash, TimeoutError, ValueError):
+        except (Crash, TimeoutError, ValueError, MapFailed):
             return
         except nbc.Paused as paused:
             self._asked(paused.run, paused.pause)
@@ -203,7 +204,10 @@ class FlowMachine(RuleBasedStateMachine):
         runs = store.runs()
         if not runs:
             return
-        self.now = self.now if self.forked and not self.complete else runs[0].id
+        # Which run it was: calling the flow may go on with an older one than the fork that was made last.
+        moved = [r.id for r in runs if r.id not in self.known or self.known[r.id].run.sessions != r.sessions]
+        if moved and (self.complete or not self.forked):
+            self.now = moved[0]
         for run in runs:
             known = self.known.setdefault(run.id, Known(run))
             steps = {step.address: step for step in store.steps(run.id, inner=True)}
@@ -295,6 +299,7 @@ class FlowMachine(RuleBasedStateMachine):
             return
         made = store.fork(self.now, at=data.draw(st.sampled_from(done)).address)
         self.now, self.forked = made.id, True
+        self.known[made.id] = Known(made)
         self.saved.clear()  # a fork computes what comes behind, whatever others have
 
     def teardown(self) -> None:
