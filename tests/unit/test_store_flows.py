@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nbcheckpoint.errors import Conflict, NotFound, UsageError
-from nbcheckpoint.model import Checkpoint, Run, Step
+from nbcheckpoint.model import Checkpoint, Run, Step, new_id
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.picture import Edge, Node, draw, lay_out, svg
 
@@ -71,6 +71,13 @@ def test_an_answer_must_fit_the_question(store: Store) -> None:
     with pytest.raises(UsageError, match="is no answer"):
         store.answer(other.id, "gate", 2)
     assert store.answer(other.id, "gate", 3).status == "completed"
+
+
+def test_run_ids_sort_in_the_order_they_were_made() -> None:
+    """Also of those made within one millisecond."""
+    made = [new_id() for _ in range(300)]
+    assert made == sorted(made)
+    assert len({id.partition("-")[0] for id in made}) == 300
 
 
 def test_a_question_nobody_asks(store: Store) -> None:
