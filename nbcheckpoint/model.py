@@ -13,7 +13,6 @@ Invariants:
 from __future__ import annotations
 
 import secrets
-import threading
 import weakref
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
@@ -361,7 +360,6 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-_ids_lock = threading.Lock()
 _last_id = [datetime(2000, 1, 1, tzinfo=timezone.utc)]
 _TICK, _SET_BACK = timedelta(milliseconds=1), timedelta(seconds=1)
 
@@ -372,11 +370,10 @@ def new_id() -> str:
     Of two that a process makes in the same millisecond, the later one gets the next: which run is the latest decides
     what retention keeps. A clock that was set back is believed.
     """
-    with _ids_lock:
-        now = datetime.now(timezone.utc)
-        ahead = _last_id[0] + _TICK - now
-        now = now + ahead if timedelta(0) < ahead < _SET_BACK else now
-        _last_id[0] = now.replace(microsecond=now.microsecond // 1000 * 1000)
+    now = datetime.now(timezone.utc)
+    ahead = _last_id[0] + _TICK - now
+    now = now + ahead if timedelta(0) < ahead < _SET_BACK else now
+    _last_id[0] = now.replace(microsecond=now.microsecond // 1000 * 1000)
     return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}-{secrets.token_hex(3)}"
 
 
