@@ -130,6 +130,8 @@ class FlowMachine(RuleBasedStateMachine):
         self.trouble: dict[str, list[type[Exception]]] = {}
         """What will fail, how often, and how."""
         self.known: dict[str, Known] = {}
+        self.seen: set[str] = set()
+        """Checkpoints there were after the session before."""
         self.saved: set[tuple[Any, ...]] = set()
         """Bodies that need not run again: (name, argument, version of the code)."""
         self.said: list[tuple[str, tuple[Any, ...]]] = []
@@ -215,7 +217,9 @@ class FlowMachine(RuleBasedStateMachine):
             known.run, known.steps = run, steps
         kept = list(store._listed(Checkpoint, store.backend.scan("checkpoint/", limit=None)))
         self._check_records(store, {found.id for found in kept})
-        addresses = {found.step for found in kept if found.run == self.now}
+        # Only what is new: a step that was edited stands where another version of it has left something.
+        addresses = {found.step for found in kept if found.run == self.now and found.id not in self.seen}
+        self.seen = {found.id for found in kept}
         if not self.forked:
             self.saved |= {body for address, body in self.said if address in addresses}
         if self.complete:
