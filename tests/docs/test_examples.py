@@ -17,7 +17,7 @@ _VARYING = (
     (re.compile(r"\d+h \d\dm|\d+m \d\ds|[\d.]+ m?s\b"), "TIME"),
     (re.compile(r"[\d.]+ (?:[kMG]B|B)\b"), "SIZE"),
     (re.compile(r"\d\d:\d\d\b"), "CLOCK"),
-    (re.compile(r" · spared TIME"), ""),
+    (re.compile(r"(?: ·|,) spared TIME"), ""),
     (re.compile(r"continued at \d+ of"), "continued at N of"),  # the last save may not have been whole when it died
 )
 """What differs from run to run and from machine to machine."""
