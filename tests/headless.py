@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -89,6 +90,19 @@ def kernel_of(folder: Path) -> int:
 
 def kill(process: subprocess.Popen[str], number: int = signal.SIGKILL) -> None:
     os.kill(process.pid, number)
+
+
+def kill_and_wait(pid: int) -> None:
+    """SIGKILL, and wait: it is sent at once and takes effect a moment later. A process that is gone already is fine."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        os.kill(pid, signal.SIGKILL)
+        assert select.select([process], [], [], PATIENCE)[0], "it did not die"
+    finally:
+        os.close(process)
 
 
 def outputs(path: Path) -> list[Any]:

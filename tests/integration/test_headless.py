@@ -21,6 +21,7 @@ from tests.headless import (
     ended,
     kernel_of,
     kill,
+    kill_and_wait,
     lines,
     outputs,
     printed,
@@ -99,7 +100,7 @@ def test_killed_with_its_kernel_it_goes_on(notebook: Path, straight: bytes) -> N
     process = in_its_loop(folder)
     kernel = kernel_of(folder)
     kill(process)
-    os.kill(kernel, signal.SIGKILL)
+    kill_and_wait(kernel)
     process.communicate()
     json.loads((folder / "out.ipynb").read_text())
     assert [(found.status, found.sessions) for found in runs(folder)] == [("interrupted", 1)]
@@ -126,7 +127,7 @@ def test_killed_alone_its_kernel_follows_before_the_next_one_starts(notebook: Pa
 def test_a_kernel_that_dies_ends_it_or_is_replaced(notebook: Path, straight: bytes) -> None:
     folder = notebook.parent
     process = in_its_loop(folder)
-    os.kill(kernel_of(folder), signal.SIGKILL)
+    kill_and_wait(kernel_of(folder))
     died = ended(process, 1)
     assert "the kernel died in cell 3" in died.stderr
     assert "run it again" in died.stderr
@@ -134,7 +135,7 @@ def test_a_kernel_that_dies_ends_it_or_is_replaced(notebook: Path, straight: byt
     before = {found.id for found in progress(folder)}
     process = start(folder, "run", "work.ipynb", "-o", "out.ipynb", "--fresh", "--restarts", "1", "--json")
     wait_for(lambda: {found.id for found in progress(folder)} - before, process)
-    os.kill(kernel_of(folder), signal.SIGKILL)
+    kill_and_wait(kernel_of(folder))
     outcome = json.loads(ended(process, 0).stdout)
     assert (outcome["status"], outcome["deaths"], outcome["resumed"]) == ("completed", 1, 1)
     assert (folder / "out.ipynb").read_bytes() == straight
@@ -195,7 +196,7 @@ def test_fresh_computes_anew_and_still_goes_on_after_a_crash(notebook: Path, str
     run(folder, "work.ipynb", "-o", "out.ipynb")
     process = in_its_loop(folder, "--fresh")
     kill(process)
-    os.kill(kernel_of(folder), signal.SIGKILL)
+    kill_and_wait(kernel_of(folder))
     process.communicate()
     done = run(folder, "work.ipynb", "-o", "out.ipynb")
     assert lines(done)[2] == "resumed", "what this run has saved counts"

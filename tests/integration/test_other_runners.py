@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.headless import kernel_of, outputs, printed, progress, runs, wait_for, write
+from tests.headless import kernel_of, kill_and_wait, outputs, printed, progress, runs, wait_for, write
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +38,7 @@ def test_papermill_goes_on_where_it_was(tmp_path: Path) -> None:
     wait_for(lambda: progress(tmp_path), process)
     kernel = kernel_of(tmp_path)
     process.kill()
-    os.kill(kernel, signal.SIGKILL)
+    kill_and_wait(kernel)
     process.communicate()
     again = papermill(tmp_path, "out.ipynb", "--engine", "nbcheckpoint", "--log-output")
     logged = again.communicate()[1]
