@@ -82,8 +82,10 @@ def _parts(value: Any, depth: int = 2) -> Iterator[Any]:
         if depth:
             for item in value.values():
                 yield from _parts(item, depth - 1)
-    elif not isinstance(value, _UNTOLD) and not (isinstance(value, int) and -6 < value < 257) and value != "":
-        yield value
+    elif not isinstance(value, _UNTOLD) and not (isinstance(value, int) and -6 < value < 257):
+        # Asked of its type first: an array compares itself with anything, item by item.
+        if not isinstance(value, (str, bytes)) or value:
+            yield value
 
 
 _frame: ContextVar[Frame | None] = ContextVar("nbcheckpoint_frame", default=None)

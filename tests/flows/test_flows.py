@@ -673,6 +673,41 @@ def test_data_flow_is_recorded(store: Store) -> None:
     assert drawn == {("000001", "000002"), ("000001", "000003"), ("000002", "000003")}
 
 
+def test_arrays_and_tables_go_from_step_to_step(store: Store, ran: list[Any]) -> None:
+    """What a step returns is looked for among the arguments of the next, and an array compares itself item by item."""
+    import numpy as np
+    import pandas as pd
+
+    @nbc.step
+    def rows(n: int) -> Any:
+        note("rows")
+        return np.arange(n)
+
+    @nbc.step
+    def table(values: Any) -> Any:
+        note("table")
+        return pd.DataFrame({"a": values})
+
+    @nbc.step
+    def column(frame: Any) -> Any:
+        note("column")
+        return frame["a"]
+
+    @nbc.flow
+    def analysis() -> int:
+        found = column(table(rows(4)))
+        if note("behind") == 4:
+            raise OSError("gone")
+        return int(found.sum())
+
+    with pytest.raises(OSError, match="gone"):
+        analysis()
+    assert analysis() == 6
+    assert ran == ["rows", "table", "column", "behind", "behind"]
+    edges = [(edge.source, edge.target) for edge in latest(store).graph.edges]
+    assert edges == [("000001", "000002"), ("000002", "000003")]
+
+
 def test_the_record_of_a_run_says_with_what_it_was_made(store: Store) -> None:
     """000-5, 001-11, 002-1, 004-13."""
     ten(1)
