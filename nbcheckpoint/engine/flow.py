@@ -110,7 +110,8 @@ class FlowFunction(Generic[P, T]):
         """Continue that very run with its recorded inputs; without an id, the latest that is not complete.
 
         A complete one returns its result; with `strict`, it raises. `start_at`: take what is recorded before the step
-        of that name as it is, and compute everything from there on. The rest are policies, as `on_change="trust"`.
+        of that name as it is, and compute everything from there on. The rest are policies, as `on_change="trust"`;
+        where nothing else is said, those the run began with.
         """
         changed = self.options(**policies) if policies else self
         return self._driven(changed._resumed(run, start_at, strict))
@@ -155,6 +156,7 @@ class FlowFunction(Generic[P, T]):
             return (yield from self._work(_taken_over(store, found), args, kwargs))
         shown = {name: _shown(name, value) for name, value in arguments.items()}
         meta = {"inputs_digest": digest, "origin": self.spec.origin, "environment": snapshot(), **self.spec.meta}
+        meta["policies"] = dict(self.spec.settings)
         if fresh:
             meta["since"] = utc_now()
         run = store.begin_run(self.name, kind=self.spec.kind, inputs=shown, meta=meta, tags=self.spec.tags)
@@ -194,7 +196,8 @@ class FlowFunction(Generic[P, T]):
         if _ARGS not in kept:
             raise NotFound(f"the inputs of run {found.id} were not saved", hint=f"call {self.name}(…) with them again")
         run_now = _taken_over(self._store, found)
-        return (yield from self._work(run_now, kept[_ARGS], kept[_KWARGS], start_at))
+        begun_with = {**found.meta.get("policies", {}), **self.spec.settings}
+        return (yield from self.options(**begun_with)._work(run_now, kept[_ARGS], kept[_KWARGS], start_at))
 
     def _work(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any], start_at: str = "") -> Protocol:
         settings = dict(self.spec.settings)

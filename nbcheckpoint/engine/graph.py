@@ -152,17 +152,20 @@ class Graph:
         `preserve=False`: a run that came to its end is removed. If the latest run with this state was interrupted,
         failed or is paused, that is continued.
         """
-        return self._flow(every, preserve, policies)(state)
+        return self._flow({**_kept(preserve), **policies, "every": every})(state)
 
     def fresh(self, state: Any, *, every: int | str = 1, preserve: bool = True, **policies: Any) -> Any:
         """A new run, whatever came before."""
-        return self._flow(every, preserve, policies).fresh(state)
+        return self._flow({**_kept(preserve), **policies, "every": every}).fresh(state)
 
-    def resume(self, run: str | None = None, **policies: Any) -> Any:
-        """Continue that run behind the last node it finished; a complete one returns its last state."""
-        return self._flow(policies.pop("every", 1), policies.pop("preserve", True), {}).resume(run, **policies)
+    def resume(self, run: str | None = None, *, preserve: bool | None = None, **policies: Any) -> Any:
+        """Continue that run behind the last node it finished; a complete one returns its last state.
 
-    def _flow(self, every: int | str, preserve: bool, policies: Mapping[str, Any]) -> FlowFunction[Any, Any]:
+        `preserve`, `every` and the policies are as they were when it began, unless they are given.
+        """
+        return self._flow({}).resume(run, **{**_kept(preserve), **policies})
+
+    def _flow(self, policies: Mapping[str, Any]) -> FlowFunction[Any, Any]:
         self.validate()
 
         def walk(state: Any) -> Any:
@@ -180,8 +183,7 @@ class Graph:
             origin=origin_of(first),
             meta={"graph": {"nodes": list(self.nodes), "edges": edges, "exits": sorted(self.exits)}},
         )
-        kept = {"on_success": "keep" if preserve else "delete"}
-        return FlowFunction(spec).options(**{**kept, **policies, "every": every})
+        return FlowFunction(spec).options(**policies)
 
     def decide(self, node: str, state: Any) -> tuple[str, list[dict[str, Any]]]:
         """(where to go on, what each edge said): "" at an exit. Raises GraphError where there is no way."""
@@ -200,6 +202,11 @@ class Graph:
         """Identifies the edges that leave a node."""
         told = "".join(f"{way.target} {way.code()};" for way in self.ways if way.source == node)
         return blake3(told.encode()).hexdigest()
+
+
+def _kept(preserve: bool | None) -> dict[str, str]:
+    """As the policy says it."""
+    return {} if preserve is None else {"on_success": "keep" if preserve else "delete"}
 
 
 def node_code(node: StepFunction[Any, Any]) -> str | None:

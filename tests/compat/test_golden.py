@@ -72,6 +72,7 @@ def check_values(store: Store, ids: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", ["store", "encrypted"])
 def test_it_is_loaded_and_found(unpacked: Path, expected: dict[str, Any], name: str) -> None:
+    """002-4: what earlier versions wrote."""
     ids = expected[name]["checkpoints"]
     with open_store(unpacked / name, create=False) as store:
         check_values(store, ids)
@@ -142,6 +143,7 @@ def newer(unpacked: Path, store: Store, expected: dict[str, Any]) -> Iterator[St
 
 
 def test_a_later_store_is_listed_and_says_which_version_it_needs(newer: Store, expected: dict[str, Any]) -> None:
+    """003-7."""
     mine = expected["store"]
     assert newer.run(mine["run"]).workflow == "train.ipynb"
     assert {run.id for run in newer.runs()} == {mine["run"], expected["foreign"]["run"]}, "the odd one is left out"

@@ -61,6 +61,7 @@ def test_a_loop_of_a_plain_cell_goes_on(kernel: Kernel) -> None:
 
 
 def test_off_is_off(kernel: Kernel) -> None:
+    """C11."""
     kernel.run(AUTO)
     kernel.run(IMPORTS)
     assert "are off" in kernel.run("%checkpoint auto off").line

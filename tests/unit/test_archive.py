@@ -102,6 +102,7 @@ def test_there_and_back(store: Store, other: Store, tmp_path: Path) -> None:
 
 
 def test_the_archive_can_be_read_with_any_tool(store: Store, tmp_path: Path) -> None:
+    """001-4."""
     run = a_run(store)
     store.export(run.id, tmp_path / "run.zip")
     assert (tmp_path / "run.zip").stat().st_mode & 0o777 == 0o600
@@ -523,6 +524,7 @@ def test_an_import_killed_anywhere_is_finished_by_the_next(members: Members, tmp
 
 
 def test_a_copy_has_everything(store: Store, other: Store, tmp_path: Path) -> None:
+    """000-19."""
     runs = [a_run(store), a_run(store, third=3)]
     url = str(tmp_path / "copy")
     done: list[tuple[int, int]] = []

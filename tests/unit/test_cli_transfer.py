@@ -110,6 +110,7 @@ def test_import_with_trust(foreign: str, tmp_path: Path) -> None:
 
 
 def test_copy(folder: str, tmp_path: Path) -> None:
+    """000-19."""
     target = str(tmp_path / "copy")
     assert asked("copy", folder, target)["records"] == 5
     assert "copied 0 records" in call("copy", target, "--store", folder).output

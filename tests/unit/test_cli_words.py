@@ -54,6 +54,7 @@ def parse(line: str) -> Context:
 
 
 def test_all_words_are_there_and_no_others() -> None:
+    """001-10."""
     assert sorted(main.commands) == sorted(WORDS)
     assert set(FROM_CLI) <= set(WORDS), "a notebook has the same words"
 

@@ -278,6 +278,7 @@ def test_a_swapped_stream_is_noticed_before_it_is_unpickled(store: Store, unpick
 
 
 def test_a_later_format_is_told_apart(store: Store) -> None:
+    """003-7."""
     id = store.save(draft(format=FORMAT + 1), {"x": 1}).checkpoint.id
     with pytest.raises(StoreTooNew, match=str(FORMAT + 1)) as raised:
         store.checkpoint(id)
@@ -339,6 +340,7 @@ def test_the_key_is_private_and_the_same_for_everyone_who_asks_at_once(tmp_path:
 
 
 def test_the_store_is_found_like_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """000-16."""
     deep = tmp_path / "project" / "a" / "b"
     deep.mkdir(parents=True)
     (tmp_path / "project" / "pyproject.toml").touch()
