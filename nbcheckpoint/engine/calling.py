@@ -220,10 +220,11 @@ class Call:
             )
         self.identity = identify(self.reached, arguments, self.spec.ignore)
         recorded = self.parent.journal.recorded(self.slot) if self.parent is not None else None
-        self._arrive()
+        if self.parent is not None:
+            self.parent.journal.arrive(self.slot)
         if recorded is not None and recorded.checkpoint and self._is_settled(recorded):
             return self._restored(self.store.checkpoint(recorded.checkpoint), "as it was")
-        if self._is_forced():
+        if self.parent is not None and self.parent.journal.is_forced(self.slot):
             self.reason = explain.simple("forced", "started here on purpose")
             return None
         expired = moments_ago(self.spec.expire) if self.spec.expire is not None else ""
@@ -233,18 +234,11 @@ class Call:
             return self._restored(found.checkpoint, found.reason.text)
         return self._changed(recorded) if recorded is not None else None
 
-    def _arrive(self) -> None:
-        """Is this where the run is to start?"""
-        if self.parent is not None and self.parent.journal.start_at in (self.slot, self.spec.name):
-            self.parent.journal.started = True
-
     def _is_settled(self, recorded: Step) -> bool:
         """Taken as it is, whatever code and inputs say: it was edited, or comes before where the run is to start."""
         assert self.parent is not None
-        return bool(recorded.meta.get("edited")) or not self.parent.journal.started
-
-    def _is_forced(self) -> bool:
-        return self.parent is not None and bool(self.parent.journal.start_at) and self.parent.journal.started
+        journal = self.parent.journal
+        return bool(recorded.meta.get("edited")) or not (journal.started or journal.is_forced(self.slot))
 
     def _counts(self, found: Checkpoint) -> bool:
         """A run that is to compute everything uses only what it has computed itself."""

@@ -82,10 +82,15 @@ def _parts(value: Any, depth: int = 2) -> Iterator[Any]:
         if depth:
             for item in value.values():
                 yield from _parts(item, depth - 1)
-    elif not isinstance(value, _UNTOLD) and not (isinstance(value, int) and -6 < value < 257):
-        # Asked of its type first: an array compares itself with anything, item by item.
-        if not isinstance(value, (str, bytes)) or value:
-            yield value
+    elif not isinstance(value, _UNTOLD) and not _is_small(value):
+        yield value
+
+
+def _is_small(value: Any) -> bool:
+    """Of its type first: an array compares itself with anything, item by item."""
+    if isinstance(value, int):
+        return -6 < value < 257
+    return isinstance(value, (str, bytes)) and not value
 
 
 _frame: ContextVar[Frame | None] = ContextVar("nbcheckpoint_frame", default=None)

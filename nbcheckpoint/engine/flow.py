@@ -34,7 +34,7 @@ from nbcheckpoint.engine.context import Frame
 from nbcheckpoint.engine.effects import Body, Protocol, drive, drive_async
 from nbcheckpoint.engine.environment import snapshot
 from nbcheckpoint.engine.identity import digest_inputs, look
-from nbcheckpoint.engine.journal import Journal, Ticket, write
+from nbcheckpoint.engine.journal import Journal, Ticket, find_start, write
 from nbcheckpoint.engine.states import RESUMABLE
 from nbcheckpoint.engine.step import Spec
 from nbcheckpoint.errors import Cancelled, Error, Fenced, NotFound, Paused, StoreError, Untrusted, UsageError
@@ -109,8 +109,9 @@ class FlowFunction(Generic[P, T]):
     def resume(self, run: str | None = None, *, start_at: str = "", strict: bool = False, **policies: Any) -> T:
         """Continue that very run with its recorded inputs; without an id, the latest that is not complete.
 
-        A complete one returns its result; with `strict`, it raises. `start_at`: take what is recorded before the step
-        of that name as it is, and compute everything from there on. The rest are policies, as `on_change="trust"`;
+        A complete one returns its result; with `strict`, it raises. `start_at`: take what is recorded before the first
+        step of that name as it is, and compute everything from there on: also all items of a map, if it is one. Of
+        several calls of a step, `"clean#2"` is the second. Answers stay. The rest are policies, as `on_change="trust"`;
         where nothing else is said, those the run began with.
         """
         changed = self.options(**policies) if policies else self
@@ -195,15 +196,16 @@ class FlowFunction(Generic[P, T]):
                 return kept[RESULT]
         if _ARGS not in kept:
             raise NotFound(f"the inputs of run {found.id} were not saved", hint=f"call {self.name}(…) with them again")
+        start = find_start(self._store.steps(found.id, inner=True), found.id, start_at) if start_at else ""
         run_now = _taken_over(self._store, found)
         begun_with = {**found.meta.get("policies", {}), **self.spec.settings}
-        return (yield from self.options(**begun_with)._work(run_now, kept[_ARGS], kept[_KWARGS], start_at))
+        return (yield from self.options(**begun_with)._work(run_now, kept[_ARGS], kept[_KWARGS], start))
 
     def _work(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any], start_at: str = "") -> Protocol:
         settings = dict(self.spec.settings)
         since = run.created if run.meta.get("forked") else str(run.meta.get("since", ""))
         journal = Journal(self._store, run, settings=settings, since=since)
-        journal.start_at, journal.started = start_at, not start_at
+        journal.start(start_at)
         work = _Work(journal, self.spec, policy.resolve(settings), args, kwargs)
         return (yield from work.protocol())
 
@@ -231,6 +233,8 @@ class _Work:
             self.begin()
             value = yield Body(self.spec.function, self.args, Frame(journal), self.kwargs)
             journal.settle()
+            if not journal.started:
+                self._warn(f"{journal.start_at} was not called, so nothing was computed anew")
         except Fenced:
             heart.stop()
             raise  # another process has this run now

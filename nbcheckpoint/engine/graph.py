@@ -256,7 +256,7 @@ class _Walk:
         here = self.here.address
         done = [s for s in self.journal.steps_at(here) if s.kind == "node"]
         done.sort(key=_iteration)
-        saved = [s for s in self._unchanged(done) if s.status in ("completed", "restored") and s.checkpoint]
+        saved = [s for s in self._holding(done) if s.status in ("completed", "restored") and s.checkpoint]
         for last in reversed(saved):
             try:
                 state = self.journal.store.restore(last.checkpoint)[RESULT]
@@ -268,6 +268,14 @@ class _Walk:
             return self._way_on(last, state), state
         self._leave_behind(done)
         return self.graph.start, state
+
+    def _holding(self, done: Sequence[Step]) -> Sequence[Step]:
+        """The visits that are taken as they are; before one it is to start with, whatever their code is by now."""
+        slots = [str(s.meta.get("slot")) for s in done]
+        if self.journal.start_at in slots:
+            self.journal.arrive(self.journal.start_at)
+            return done[: slots.index(self.journal.start_at)]
+        return [] if self.journal.is_forced() else self._unchanged(done)
 
     def _leave_behind(self, done: Sequence[Step]) -> None:
         """Visits later than where it goes on are made anew, perhaps of other nodes: what they left no longer holds."""

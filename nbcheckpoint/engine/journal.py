@@ -38,7 +38,7 @@ from msgspec.structs import replace
 
 from nbcheckpoint.engine.policy import Policies, interval
 from nbcheckpoint.engine.states import step_may
-from nbcheckpoint.errors import Cancelled, Conflict, Fenced, NotFound
+from nbcheckpoint.errors import Cancelled, Conflict, Fenced, NotFound, UsageError
 from nbcheckpoint.events import emit
 from nbcheckpoint.model import Reason, Run, RunStatus, Step, StepKind, StepStatus, utc_now
 from nbcheckpoint.store import Store
@@ -70,8 +70,10 @@ class Journal:
         self.since = since
         """Checkpoints of other runs count only from then on: a run that is to compute everything has a beginning."""
         self.start_at = ""
-        """Restore whatever is recorded before the step of that name or slot, compute everything from there on."""
+        """Restore whatever is recorded before the step of that slot, compute everything from there on."""
         self.started = True
+        self.begun = utc_now()
+        """When this session began."""
         self.finished = 0
         """Steps this session has computed or restored."""
         self.computed = self.spared = 0.0
@@ -149,6 +151,21 @@ class Journal:
         """Look again what is written about a step: others write answers."""
         self._slots[slot] = self.store.step(self.run.id, address)[0]
         self._seen.add(slot)
+
+    # Where it is to start, if somebody has said so
+
+    def start(self, slot: str) -> None:
+        """Begin at the step of that slot; "": wherever there is something left to do."""
+        self.start_at, self.started = slot, not slot
+
+    def arrive(self, slot: str) -> None:
+        """The step of that slot is reached."""
+        self.started = self.started or slot == self.start_at
+
+    def is_forced(self, slot: str = "") -> bool:
+        """Is what is done now to be computed, because the run was to start here, before, or inside of this step?"""
+        inside = bool(slot) and self.start_at.startswith(f"{slot}/")
+        return bool(self.start_at) and (self.started or inside)
 
     # One step
 
@@ -330,6 +347,20 @@ def _above(slot: str) -> Iterator[str]:
     while "/" in slot:
         slot = slot.rpartition("/")[0]
         yield slot
+
+
+def find_start(steps: Sequence[Step], run: str, name: str) -> str:
+    """The slot of the first step of that name, slot or address. Raises UsageError, with the names there are.
+
+    What a map or a visit of a node consists of is done anew as a whole: naming a part of it is naming it.
+    """
+    placed = {str(step.meta["slot"]): step for step in steps if "slot" in step.meta and not step.meta.get("flow")}
+    found = next((slot for slot, step in placed.items() if name in (slot, step.name, step.address)), None)
+    if found is None:
+        names = ", ".join(dict.fromkeys(step.name for step in placed.values())) or "none"
+        raise UsageError(f"run {run} has no step {name!r}", hint=f"its steps are: {names}")
+    whole = [above for above in (found, *_above(found)) if above in placed and placed[above].kind in ("map", "node")]
+    return whole[-1] if whole else found
 
 
 def write(store: Store, ticket: Ticket, *, durable: bool = False) -> str:

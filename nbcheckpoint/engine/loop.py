@@ -102,6 +102,8 @@ class ExplicitLoop:
     def _find(self) -> Checkpoint | None:
         here = frame()
         since = here.journal.since if here is not None else ""  # a fresh run begins its loops anew
+        if here is not None and here.journal.is_forced():
+            since = here.journal.begun
         found = current_store().find(self._code, self._inputs, limit=1)
         usable = found and found[0].progress is not None and not found[0].not_saved and found[0].created >= since
         return found[0] if usable else None

@@ -214,6 +214,7 @@ class Map:
             slot = self.parent.next_slot(f"{self.spec.name}[]")
             address = journal.address(slot, self.parent.address)
             journal.recorded(slot)
+            journal.arrive(slot)
             known = journal.steps_below(address)
             after = self.parent.led_to([self.items, *self.shared.values()])
             self.ticket = journal.begin(
@@ -252,6 +253,8 @@ class Map:
 
     def _saved(self, digests: Iterable[str]) -> dict[str, Checkpoint]:
         """Inputs -> what they have left, of all that may be used."""
+        if self.parent is not None and self.parent.journal.is_forced():
+            return {}
         wanted = set(digests)
         if len(wanted) < _SCAN:
             candidates = [found for digest in wanted for found in self.store.find(self.reached.key, digest)]

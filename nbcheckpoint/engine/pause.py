@@ -83,6 +83,7 @@ def ask(
     journal = here.journal
     slot = here.next_slot(name)
     address = journal.address(slot, here.address)
+    journal.arrive(slot)
     shown = _shown(here, name, slot)
     question = Pause(
         name=shown,

@@ -40,6 +40,8 @@ def packed(call: Call) -> bytes:
         "url": call.store.url,
         "run": journal.run.to_json(),
         "settings": dict(journal.settings),
+        "since": journal.since,
+        "forced": journal.is_forced(),
         "step": call.ticket.step.to_json(),
         "version": call.ticket.version,
         "spec": call.spec,
@@ -58,8 +60,11 @@ def work(order: bytes) -> Done:
     store = _store(told["url"])
     step = Step.from_json(told["step"])
     inside = store.steps(step.run, inner=True, below=step.address)
-    journal = Journal(store, Run.from_json(told["run"]), settings=told["settings"], steps=inside)
+    run = Run.from_json(told["run"])
+    journal = Journal(store, run, settings=told["settings"], since=told["since"], steps=inside)
     journal.is_helper = True
+    if told["forced"]:
+        journal.start_at = str(step.meta["slot"])
     call = Call.__new__(Call)
     call.adopt(
         told["spec"],

@@ -196,6 +196,35 @@ def test_another_process_writes_the_completion_itself(store: Store) -> None:
     assert spread.resume(latest(store).id) == ((1, pid), other)
 
 
+@nbc.step
+def below(n: int) -> tuple[int, int]:
+    import os
+
+    return n, os.getpid()
+
+
+@nbc.step
+def above(n: int) -> tuple[int, int]:
+    return below(n)
+
+
+@nbc.flow
+def deep() -> tuple[int, int]:
+    found: tuple[int, int] = above.submit(1, executor=POOL[0]).result()
+    return found
+
+
+@pytest.mark.slow
+def test_what_is_to_be_computed_anew_is_also_in_another_process(store: Store) -> None:
+    """By a fresh run, and by one that is to start there: also the steps inside of the step that was sent."""
+    pids = set()
+    for again in (deep, deep.fresh, lambda: deep.resume(latest(store).id, start_at="above")):
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            POOL[:] = [pool]
+            pids.add(again()[1])
+    assert len(pids) == 3
+
+
 # Async
 
 

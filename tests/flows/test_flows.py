@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -273,6 +274,113 @@ def test_starting_at_a_step_that_failed_computes_what_is_behind_it_too(store: St
     ran.clear()
     assert ten.resume(latest(store).id, start_at="work#2") == [10, 20, 30]
     assert ran == [2, 3]
+
+
+def test_starting_at_what_is_no_step_says_what_there_is(store: Store, ran: list[Any]) -> None:
+    ten(2)
+    run = latest(store)
+    with pytest.raises(UsageError, match=f"run {run.id} has no step 'wrok'") as told:
+        ten.resume(run.id, start_at="wrok")
+    assert told.value.hint == "its steps are: work"
+    assert latest(store) == run, "nothing was touched"
+
+
+@nbc.step
+def item(n: int) -> int:
+    note(f"item {n}")
+    return n * n
+
+
+@nbc.step
+def total(parts: list[int]) -> int:
+    note("total")
+    return sum(parts)
+
+
+@nbc.flow
+def mapped(count: int) -> int:
+    return total(item.map(range(work(count) // 10), progress=False))
+
+
+@pytest.mark.parametrize("start", ["item", "item[]#1", "000002"])
+def test_starting_at_a_map_computes_all_its_items_and_what_is_behind(store: Store, ran: list[Any], start: str) -> None:
+    """003-11."""
+    assert mapped(3) == 5
+    assert ran == [3, "item 0", "item 1", "item 2", "total"]
+    ran.clear()
+    assert mapped.resume(latest(store).id, start_at=start) == 5
+    assert ran == ["item 0", "item 1", "item 2", "total"]
+    ran.clear()
+    assert mapped.resume(latest(store).id, start_at="total") == 5
+    assert ran == ["total"]
+
+
+@nbc.step(scope="run")
+def inner(n: int) -> int:
+    note(f"inner {n}")
+    return n
+
+
+@nbc.step(scope="run")
+def outer(n: int) -> int:
+    note("outer")
+    return inner(n) + inner(n + 1)
+
+
+@nbc.flow
+def nesting() -> int:
+    return work(1) + outer(1) + inner(9)
+
+
+def test_starting_inside_of_a_step_runs_that_step_up_to_there(store: Store, ran: list[Any]) -> None:
+    assert nesting() == 22
+    ran.clear()
+    assert nesting.resume(latest(store).id, start_at="outer#1/inner#2") == 22
+    assert ran == ["outer", "inner 2", "inner 9"]
+
+
+def test_starting_at_a_question_keeps_its_answer(store: Store, ran: list[Any]) -> None:
+    @nbc.flow
+    def asking() -> Any:
+        return work(1), nbc.pause(name="gate"), work(2)
+
+    with pytest.raises(nbc.Paused):
+        asking()
+    store.answer(latest(store).id, "gate", "yes")
+    assert asking() == (10, "yes", 20)
+    ran.clear()
+    assert asking.resume(latest(store).id, start_at="gate") == (10, "yes", 20)
+    assert ran == [2]
+
+
+def test_a_loop_behind_the_start_begins_anew(store: Store, ran: list[Any]) -> None:
+    @nbc.step
+    def train(n: int) -> int:
+        state = {"sum": 0}
+        for k in nbc.loop(range(n), name="train", state=state, every=1):
+            note(k)
+            state["sum"] += k
+        return state["sum"]
+
+    @nbc.flow
+    def training() -> int:
+        return train(3)
+
+    assert training() == 3
+    assert training.resume(latest(store).id, start_at="train") == 3
+    assert ran == [0, 1, 2, 0, 1, 2]
+
+
+def test_a_start_that_is_not_reached_is_told(store: Store, ran: list[Any]) -> None:
+    @nbc.flow
+    def either() -> int:
+        return work(1) if sys.modules["tests.flows.test_flows"].TROUBLE else item(1)
+
+    TROUBLE["another way"] = OSError()
+    either()
+    TROUBLE.clear()
+    with pytest.warns(UserWarning, match="work#1 was not called"):
+        assert either.resume(latest(store).id, start_at="work") == 1
 
 
 def test_branches_and_loops_are_python(store: Store, ran: list[Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import nbcheckpoint as nbc
-from nbcheckpoint.errors import Cancelled, Changed, GraphError, NotFound
+from nbcheckpoint.errors import Cancelled, Changed, GraphError, NotFound, UsageError
 from nbcheckpoint.events import subscribe
 from nbcheckpoint.store import Store
 from tests.flows.bodies import note
@@ -337,3 +337,30 @@ def test_no_edge_is_true(store: Store) -> None:
     g.edge("a", "b", when=lambda s: False).entry("a").exit("b")
     with pytest.raises(GraphError, match="no edge leads on from 'a'"):
         g.run({})
+
+
+def test_it_can_be_started_again_at_a_node(store: Store, ran: list[Any]) -> None:
+    """003-11: with the state as it was there; a visit of a cycle is named by its number."""
+
+    def add(state: int) -> int:
+        note(f"add {state}")
+        return state + 1
+
+    def end(state: int) -> int:
+        note(f"end {state}")
+        return state
+
+    graph = nbc.Graph("adding").node("add", add).node("end", end)
+    graph.edge("add", "end", when=lambda state: state > 2).edge("add", "add").entry("add").exit("end")
+    assert graph.run(0) == 3
+    run = latest(store).id
+    for start, again in (
+        ("add#3", ["add 2", "end 3"]),
+        ("end", ["end 3"]),
+        ("add", ["add 0", "add 1", "add 2", "end 3"]),
+    ):
+        ran.clear()
+        assert graph.resume(run, start_at=start) == 3
+        assert ran == again
+    with pytest.raises(UsageError, match="has no step 'pay'"):
+        graph.resume(run, start_at="pay")
