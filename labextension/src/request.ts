@@ -60,6 +60,13 @@ export class RequestError extends Error implements IProblem {
   get isMissing(): boolean {
     return this.status === 404 && !this.hint;
   }
+
+  /**
+   * Whether what was asked about is not in the store, or not any more.
+   */
+  get isGone(): boolean {
+    return this.status === 404 && !this.isMissing;
+  }
 }
 
 /**

@@ -126,6 +126,12 @@ export class RunModel implements IRunModel {
       this._problem = null;
     } catch (error) {
       this._problem = explain(error, this._trans);
+      if (error instanceof RequestError && error.isGone) {
+        // Somebody has deleted it: nothing is left to be shown, and nothing can be done with it.
+        this._run = null;
+        this._steps = [];
+        this._version = '';
+      }
     }
     this._isLoading = false;
     this._tell();

@@ -270,7 +270,7 @@ describe('an opened run', () => {
     expect(count(server, '/events')).toBe(1);
   });
 
-  it('says so when it cannot be had', async () => {
+  it('says so when somebody has deleted it, and offers nothing more to do with it', async () => {
     const server = serverThat(request => {
       const { pathname } = new URL(request.url);
       return pathname.endsWith('/runs')
@@ -286,6 +286,7 @@ describe('an opened run', () => {
         hint: 'refresh'
       })
     );
+    expect(model.opened?.run).toBeNull();
   });
 
   it('is closed when another store comes in front', async () => {
