@@ -242,6 +242,8 @@ class Progress(Record, frozen=True, kw_only=True):
     """Which loop of the statement."""
     at_hand: tuple[str, ...] = ()
     """Names that are bound to the last item, or to a part of it: to that very object, not to one that is equal."""
+    around: tuple[Progress, ...] = ()
+    """How far the loops around it had come, the outermost first. They are in the middle of an iteration."""
 
 
 class Checkpoint(Record, frozen=True, kw_only=True):

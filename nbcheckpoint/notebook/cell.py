@@ -30,7 +30,7 @@ class Cell:
     """Its options, if it is ours."""
     step: Step | None = None
     statements: tuple[ast.stmt, ...] = ()
-    loops: tuple[tuple[weave.Loop, ...], ...] = ()
+    loops: tuple[tuple[weave.LoopNode, ...], ...] = ()
     ends_with_step: bool = False
     """Or with a definition: then no value is shown."""
     running: Running | None = None

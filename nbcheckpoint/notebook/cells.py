@@ -66,7 +66,7 @@ from nbcheckpoint.notebook.cell import (
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.leaves import RESULT, Running
 from nbcheckpoint.notebook.looping import LoopHooks
-from nbcheckpoint.notebook.loops import Loops
+from nbcheckpoint.notebook.loops import Loops, names_of
 from nbcheckpoint.notebook.outputs import Recorder, replay
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.patience import Patience
@@ -103,6 +103,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         self.unattended = False
         """Is nobody sitting in front of it? Then a first interrupt only asks to stop where nothing is lost."""
         self._cells: list[Cell] = []
+        self.deep: set[int] = set()
         self._slow: dict[str, float] = {}
         """Key -> seconds of statements that turned out to be slow when nobody had looked at their inputs."""
         self._cut: dict[str, tuple[str, str]] = {}
@@ -361,7 +362,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             cell.running.shows = shows
         if cell.loops[number] and not problem and cell.running is not None:
             nodes = cell.loops[number]
-            made = Loops(nodes, node, self.shell.user_ns, self.pace, cell.chosen.every)
+            made = Loops(nodes, node, self.shell.user_ns, self.pace, cell.chosen.every, self.deep, number)
             made.resume, made.loaded, made.outputs = found.progress, loaded, outputs
             made.earlier_seconds = self._took_earlier(key)
             cell.running.loops = made
@@ -470,7 +471,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
                 return Match(None, explain.changed_inputs([condition], [replace(condition, digest="")]))
         return found
 
-    def _after_a_cut(self, identity: Identity, nodes: Sequence[weave.Loop]) -> Match | None:
+    def _after_a_cut(self, identity: Identity, nodes: Sequence[weave.LoopNode]) -> Match | None:
         """In the kernel in which a loop was interrupted or failed, its inputs are no more what they were when it
         began, because it has changed them. Where nothing else has, running it again means going on with it."""
         id, digest = self._cut.get(identity.code, ("", ""))
@@ -483,12 +484,11 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         progress = checkpoint.progress
         if progress is None or not checkpoint.trusted:
             return None
-        node = nodes[progress.loop]
-        if progress.by == "position" and isinstance(node, ast.For):
-            then = {item.name: item.digest for item in checkpoint.inputs}
-            reads = {part.id for part in ast.walk(node.iter) if isinstance(part, ast.Name)}
-            if any(then.get(name) != found for name, found in identity.before.items() if name in reads):
-                return None  # what it goes through would be made of what it has changed
+        then = {item.name: item.digest for item in checkpoint.inputs}
+        made = (names_of(nodes[p.loop].node) for p in (*progress.around, progress) if p.by == "position")
+        reads: set[str] = set().union(*made)
+        if any(then.get(name) != found for name, found in identity.before.items() if name in reads):
+            return None  # what it goes through would be made of what it has changed
         return Match(None, explain.simple("interrupted", ""), checkpoint)
 
     def _remember_cut(self, cell: Cell, running: Running, saved: Checkpoint) -> None:

@@ -126,7 +126,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     wanted = (bound | mutated) - set(chosen.skip)
     current = running.loops.current if running.loops is not None else None
     loop = current if current is not None and current.open else None
-    apart = loop.held(user_ns) & wanted if loop is not None else set()
+    apart = loop.all_held(user_ns) & wanted if loop is not None else set()
     together = namespace.closed(wanted - apart, user_ns)
     if together is None:
         return Draft(None, {}, "too many objects to tell which variables share them")

@@ -32,6 +32,8 @@ class LoopHooks:
     shell: Any
     session: Session
     pace: Pace
+    deep: set[int]
+    """Keys of the loops whose inner loops are watched, at the moment."""
     _cells: list[Cell]
     _patience: Patience
 
@@ -42,15 +44,16 @@ class LoopHooks:
     def starts(self, number: int, which: int) -> bool:
         """Is what it goes through to be made? Not if the iterator itself was saved."""
         loops_ = self._loops(number)
-        if loops_ is None:
+        if loops_ is None or not loops_[which].is_watched:
             return True
-        progress = loops_.resumes(loops_[which])
+        loop = loops_[which]
+        progress = loops_.resumes(loop) or loops_.reenters(loop)
         if progress is None:
-            loops_[which].start = rng.states()
+            loop.start = rng.states()
             return True
         if progress.by == "iterator":
             return False
-        for name, state in loops_.drawn_from.items():
+        for name, state in loops_.drawn_from(loop).items():
             rng.restore(name, state)  # as it was when they were first made
         return True
 
@@ -58,14 +61,16 @@ class LoopHooks:
         """What the loop goes through, from where it is."""
         __tracebackhide__ = True
         loops_ = self._loops(number)
-        if loops_ is None or isinstance(iterable, ExplicitLoop):
+        if loops_ is None or isinstance(iterable, ExplicitLoop) or not loops_[which].is_watched:
             return iterable
         loop = loops_[which]
         bar, inside = loops.unwrap_bar(iterable)
         loop.begin(inside)
         self._begin(loops_, loop)
-        progress = loops_.resumes(loop)
-        if progress is not None:
+        around, progress = loops_.reenters(loop), loops_.resumes(loop)
+        if around is not None:
+            loop.reenter(around)
+        elif progress is not None:
             self._go_on(loops_, loop, progress)
         items = loop.walk(lambda: self._boundary(loops_, loop))
         return loops.wrap_bar(bar, items, loop.done) if bar is not None else items
@@ -75,30 +80,55 @@ class LoopHooks:
         loops_ = self._loops(number)
         assert loops_ is not None  # or it would have started
         loop = loops_[which]
-        progress = loops_.resumes(loop)
-        assert progress is not None
-        loop.take_iterator(loops_.loaded[loops.ITERATOR], progress)
+        around, progress = loops_.reenters(loop), loops_.resumes(loop)
+        if around is not None:
+            loop.take_iterator(*loops_.saved_around(loop, around))
+        else:
+            assert progress is not None
+            loop.take_iterator(loops_.loaded[loops.ITERATOR], progress)
         self._begin(loops_, loop)
-        self._bind_progress(loops_, loop)
+        if progress is not None:
+            self._bind_progress(loops_, loop)
         return loop.walk(lambda: self._boundary(loops_, loop))
 
     def turn(self, number: int, which: int) -> bool:
-        """Between two iterations of a `while`. Always true."""
-        loops_ = self._loops(number)
+        """Between two iterations of a `while`. True: its condition was asked before, it goes on inside of it."""
+        running = self._cell.running
+        loops_ = running.loops if running is not None and running.number == number else None
         if loops_ is None:
-            return True
+            return False
         loop = loops_[which]
+        if loop.is_inner and not loop.is_watched:
+            return False
         if not loop.begun:
             loop.begun = True
             self._begin(loops_, loop)
+            around = loops_.reenters(loop)
+            if around is not None:
+                loop.done = around.done
+                return True
             if loops_.resumes(loop) is not None:
                 self._bind_progress(loops_, loop)
-        else:
-            loop.done += 1
+            return False
+        loop.done += 1
+        if loop.rung or loop.done == loop.at or loop.is_deep:
+            loop.turned()
             if loop.rung or loop.done == loop.at:
                 loop.rung = False
                 self._boundary(loops_, loop)
-        return True
+        return False
+
+    def anew(self, number: int, which: int) -> None:
+        """A `while` inside of a loop is about to begin, once more."""
+        loops_ = self._loops(number)
+        if loops_ is not None:
+            loops_[which].begun, loops_[which].done = False, 0
+
+    def passes(self, number: int, first: int, end: int) -> bool:
+        """Are statements to be run that stand before loops with these numbers? Not if one of those is to go on."""
+        loops_ = self._loops(number)
+        progress = loops_.resume.progress if loops_ is not None and loops_.resume is not None else None
+        return progress is None or not first <= progress.loop < end
 
     def _loops(self, number: int) -> Loops | None:
         running = self._cell.running
@@ -108,11 +138,15 @@ class LoopHooks:
         running = self._cell.running
         assert running is not None
         loops_.current = loop
-        loop.start = {**(loop.start or rng.states()), **loops_.drawn_from}
+        loop.start = {**(loop.start or rng.states()), **loops_.drawn_from(loop)}
+        loop.dive()
+        if loop.is_inner:
+            return loop.begin_inner()
         size = sum(quick_size(value) for value in running.identity.values.values())
         loop.arm(self.pace.cost(size))
         if self._is_watched(self._cell):
             loop.tell_in(TOLD_AFTER_SECONDS)
+        return None
 
     def _go_on(self, loops_: Loops, loop: Loop, progress: Progress) -> None:
         """Skip what is done, and bind what it had left; or begin anew and say why."""
@@ -131,15 +165,20 @@ class LoopHooks:
         checkpoint = loops_.resume
         assert checkpoint is not None
         progress = checkpoint.progress
-        held = progress.at_hand if progress is not None and progress.by == "position" else ()
-        live = {name: part for name, part in loop.parts().items() if name in held}
+        assert progress is not None
+        live: dict[str, Any] = {}
+        for one, its in zip(loop.chain, (*progress.around, progress), strict=True):
+            held = its.at_hand if its.by == "position" else ()
+            live |= {name: part for name, part in one.parts().items() if name in held}
         self._bind(checkpoint, {**loops_.loaded, **live})
         replay(self.shell, loops_.outputs)
         running = self._cell.running
         if running is not None:
             running.watch.adopt(checkpoint.files)
         loops_.gone_on(loop)
-        if loop.at >= 0:
+        if loop.is_inner:
+            loop.begin_inner()
+        elif loop.at >= 0:
             loop.arm(0.0)  # it counts from where it is
 
     def _boundary(self, loops_: Loops, loop: Loop) -> None:
@@ -153,22 +192,25 @@ class LoopHooks:
         if not loop.to_save:
             return None
         if loops_.is_saving and cell.chosen is not None and cell.chosen.every is None:
-            return loop.arm_soon()  # the disk is slow: rather a little later than wait for it
+            return loop.chain[0].arm_soon()  # the disk is slow: rather a little later than wait for it
         started, busy = time.perf_counter(), time.thread_time()
         loops_.current = loop
         try:
             with self._patience.limited():
-                loops_.problem = running.problem or self._save_progress(cell, running, loops_, loop)
+                problem = running.problem or self._save_progress(cell, running, loops_, loop)
         except Error as error:
-            loops_.problem = f"{error}{hint(error)}"
+            problem = f"{error}{hint(error)}"
         except Exception as error:
-            loops_.problem = f"a fault of nbcheckpoint: {type(error).__name__}: {error}"
+            problem = f"a fault of nbcheckpoint: {type(error).__name__}: {error}"
         loops_.saving_seconds += time.perf_counter() - started
         if cell.asked:
             running.interrupted = True
             raise KeyboardInterrupt
+        if loop.is_inner and problem:
+            return loop.stay_outside()  # the next opportunity is between two iterations around it
+        loops_.problem = problem
         # By the time it kept the processor: on a busy machine everything takes longer, the loop itself too.
-        return loop.give_up() if loops_.problem else loop.arm(time.thread_time() - busy)
+        return loop.give_up() if problem else loop.saved_in(time.thread_time() - busy)
 
     def _save_progress(self, cell: Cell, running: Running, loops_: Loops, loop: Loop) -> str:
         problem = leaves.obstacle(running, leaves.surroundings())
@@ -184,15 +226,16 @@ class LoopHooks:
         store = self.session.store
         result = store.save(unfinished, {**draft.values, **loop.extra()}, outputs=outputs, wait=False)
         saved = result.checkpoint
-        lost = [item for item in saved.not_saved if is_missed(item.name) or item.name == loops.ITERATOR]
+        lost = [item for item in saved.not_saved if is_missed(item.name) or item.name.startswith(loops.NEEDED)]
         if lost:
             store.flush()
             store.delete_checkpoint(saved.id)
             return "; ".join(line.not_saved(item) for item in lost)
         loops_.saved_one(result, self.session.forget)
         if cell.step is not None:
-            left = seconds_left(loop.done, loop.total, seconds, loops_.earlier_seconds)
-            self.session.note_progress(cell.step, loop.done, loop.total, seconds, left)
+            top = loop.chain[0]
+            left = seconds_left(top.done, top.total, seconds, loops_.earlier_seconds)
+            self.session.note_progress(cell.step, top.done, top.total, seconds, left)
         return ""
 
     # Telling

@@ -1,9 +1,10 @@
 """Loops that go on where they were.
 
     for x in ITEMS:        ->    for x in (HOOKS.items(n, k, ITEMS) if HOOKS.starts(n, k) else HOOKS.rest(n, k)):
-    while CONDITION:       ->    while HOOKS.turn(n, k) and CONDITION:
+    while CONDITION:       ->    while HOOKS.turn(n, k) or CONDITION:
 
-That is the k-th loop of the n-th statement: the statement itself, or loops inside of its `with`, `if` and `try`.
+That is the k-th loop of the n-th statement: the statement itself, or loops inside of its `with`, `if` and `try`, or
+of another loop's body.
 Between two iterations, when Python asks for the next item, the namespace is whole: what the loop has left so far can
 be saved like what a statement leaves, together with how far it has come. A loop that was cut short is entered with
 everything as it was before it first began (what stands before it in its `with` runs again); its items are made again
@@ -15,6 +16,13 @@ Two things could go wrong with that, and are looked after:
   does not follow from the inputs, a digest of every item gone through is kept, and compared while skipping.
 - *The loop changes what it goes through* (`for row in rows: row["y"] = …`). Then the items made anew are not those of
   the saved state. So the iterator itself is saved, with the state, in one pickle: what they share stays shared.
+
+A loop inside of a loop, whose iterations take long (an epoch of many batches), is saved between its own iterations,
+with how far each loop around it has come. To go on, those are entered first, at the item they were at; what their
+bodies do before the inner loop is passed by. What the inner loop goes through is made again only if it is certain to
+be the same: ordered, and of nothing the statement changes; else its iterator is saved. Where neither is possible, the
+loops around it are saved between their iterations, as if there were no other. All of this costs something at every
+start of an inner loop, so it is done only while an iteration around it takes long (`deep`), beginning with the first.
 """
 
 from __future__ import annotations
@@ -22,10 +30,13 @@ from __future__ import annotations
 import ast
 import gc
 import itertools
+import time
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from typing import Any
+
+from msgspec.structs import replace
 
 from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.pace import Pace
@@ -35,17 +46,24 @@ from nbcheckpoint.fingerprint.values import code_of, reach, reads_of
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import namespace
 from nbcheckpoint.notebook.line import say_where
+from nbcheckpoint.notebook.weave import LoopNode, loop_key
 from nbcheckpoint.store import Saved
 
 ITERATOR = "loop:iterator"
 START = "loop:start"
-"""Under these the iterator and the random state at the loop's beginning are kept. No variable can be called that."""
+ITEM = "loop:item"
+NEEDED = (ITERATOR, ITEM)
+"""Under these the iterator and the random state at the loop's beginning are kept, and the item a loop around it is at.
+For those around it their number is added. No variable can be called that."""
 
+_UNKNOWN: Any = object()
 _ORDERED = (list, tuple, str, bytes, bytearray, dict, range, *PLAIN)
 _RANGE_ITERATOR = type(iter(range(0)))
 _STRETCH = 1 << 14
 _LIBRARIES = ("numpy", "pandas")
 _SOON_SECONDS = 0.2
+_DEEP_SHARE = 0.5
+"""Of the least time that is worth saving: an iteration that takes longer is saved in its middle too."""
 _DEPTH, _BREADTH = 4, 100
 """How far, and how many of each, the parts of an iterator are looked at for code."""
 _ORDERLY = frozenset({"range", "enumerate", "zip", "reversed", "sorted", "list", "tuple", "dict", "len", "min", "max"})
@@ -56,14 +74,24 @@ class Loops:
 
     def __init__(
         self,
-        nodes: Sequence[ast.For | ast.While],
+        nodes: Sequence[LoopNode],
         statement: ast.stmt,
         user_ns: dict[str, Any],
         pace: Pace,
         every: float | int | None,
+        deep: set[int],
+        number: int,
     ) -> None:
-        inside = names_in_tree(statement).writes if statement not in nodes else frozenset()
-        self._all = [Loop(number, node, user_ns, inside, pace, every) for number, node in enumerate(nodes)]
+        """`number` is the statement's. `deep` is to have the keys of those whose inner loops are to be watched."""
+        deep.difference_update(loop_key(number, which) for which in range(len(nodes)))
+        writes = names_in_tree(statement).writes
+        self._all: list[Loop] = []
+        for which, (node, around) in enumerate(nodes):
+            outer = self._all[around] if around >= 0 else None
+            inside = writes if outer is not None or statement is not node else frozenset()
+            made = Loop(which, node, user_ns, inside, pace, every)
+            made.lies_in(outer, deep, loop_key(number, which))
+            self._all.append(made)
         self.current: Loop | None = None
         """The one that is running, or ran last."""
         self.resume: Checkpoint | None = None
@@ -85,19 +113,28 @@ class Loops:
     def __getitem__(self, number: int) -> Loop:
         return self._all[number]
 
-    @property
-    def drawn_from(self) -> dict[str, Any]:
-        """The random state at the beginning of the loop to go on with: of the generators that were drawn from.
+    def drawn_from(self, loop: Loop) -> dict[str, Any]:
+        """The random state at the beginning of a loop to go on with: of the generators that were drawn from.
 
         The others have nothing to do with what was saved. They may be in another state by now, and stay in it.
         """
         moved = {item.name for item in self.resume.random} if self.resume is not None else set()
-        return {name: state for name, state in self.loaded.get(START, {}).items() if name in moved}
+        start = self.loaded.get(_of(START, loop) if self.reenters(loop) is not None else START, {})
+        return {name: state for name, state in start.items() if name in moved}
 
     def resumes(self, loop: Loop) -> Progress | None:
         """How far that loop had come, if it is the one to go on with."""
         progress = self.resume.progress if self.resume is not None else None
         return progress if progress is not None and progress.loop == loop.number else None
+
+    def reenters(self, loop: Loop) -> Progress | None:
+        """How far that loop had come, if the one to go on with is inside of it."""
+        progress = self.resume.progress if self.resume is not None else None
+        return next((p for p in progress.around if p.loop == loop.number), None) if progress is not None else None
+
+    def saved_around(self, loop: Loop, progress: Progress) -> tuple[Any, Progress, Any]:
+        """The iterator of a loop around the one to go on with, how far it had come, and the item it is at."""
+        return self.loaded[_of(ITERATOR, loop)], progress, self.loaded[_of(ITEM, loop)]
 
     @property
     def before_seconds(self) -> float:
@@ -140,8 +177,8 @@ class Loops:
 
     def ring(self) -> None:
         """Save at the next opportunity."""
-        if self.current is not None and self.current.open:
-            self.current.ring()
+        if self.current is not None and self.current.chain[0].open:
+            self.current.chain[0].ring()
 
     @property
     def is_saving(self) -> bool:
@@ -156,6 +193,9 @@ class Loops:
 class Loop:
     """One loop on its way: where it is, when it is to be saved next, and how to go on with it."""
 
+    inner_every: int | None = None
+    """Iterations of a loop inside of another after which it is saved; None: when the outermost is to be."""
+
     def __init__(
         self,
         number: int,
@@ -167,11 +207,26 @@ class Loop:
     ) -> None:
         """`inside`: names bound by the statement around it. `every`: seconds as a float, iterations as an int."""
         self.number = number
+        self.chain: tuple[Loop, ...] = (self,)
+        """The loops around it, the outermost first, and itself."""
+        self.is_inner = False
+        """Is it inside of another loop?"""
+        self._inner: list[Loop] = []
+        self._deep: set[int] = set()
+        self._key = -1
+        self._shallow = isinstance(every, int) and self.inner_every is None
+        """Are the loops inside of it never to be watched?"""
+        self._judged = False
+        self._turned = 0.0
+        """When the iteration it is in began, if anybody wants to know."""
+        self._rang = 0.0
+        """When it was found to be time to save, if that was in this iteration."""
+        self._made_of = names_of(node)
         target = node.target if isinstance(node, ast.For) and is_ordered(node.iter, user_ns, inside) else None
         self._ordered = target is not None
         """Is the order of its items certain?"""
         self._target = node.target if isinstance(node, ast.For) else None
-        self._last: Any = None
+        self._last: Any = _UNKNOWN
         """The item it is at."""
         self.items_at_hand = bound_by_target(target) if target is not None else set()
         """Names of the item it is at, which comes from where the next one does: if that is all it shares with other
@@ -201,10 +256,28 @@ class Loop:
         self._by = "condition"
         self._given = False
         """Is the iterator one that was saved?"""
+        self._insists = False
+        """Is it to be saved with the iterator of another loop?"""
+        self._again: list[Any] = []
+        """The item to begin with, if it is not what the iterator gives next."""
 
     # Where it is
 
+    @property
+    def is_watched(self) -> bool:
+        """Is it to be saved between its iterations, this time? One inside of others only where theirs take long."""
+        return all(loop.is_deep for loop in self.chain[:-1])
+
+    @property
+    def is_deep(self) -> bool:
+        """Are the loops inside of it watched?"""
+        return self._key in self._deep
+
     def progress(self, user_ns: dict[str, Any]) -> Progress:
+        """How far it has come, and those around it."""
+        return replace(self._where(user_ns), around=tuple(loop._where(user_ns) for loop in self.chain[:-1]))
+
+    def _where(self, user_ns: dict[str, Any]) -> Progress:
         trail = self._trail.digest if self._trail is not None and self._by == "position" else ""
         by: Any = self._by
         held = tuple(sorted(n for n, part in self.parts().items() if user_ns.get(n, self) is part))
@@ -218,27 +291,53 @@ class Loop:
         """Those of the names at hand that are still bound to the item, or to a part of it, itself."""
         return {n for n, part in self.parts().items() if n in self.items_at_hand and user_ns.get(n, self) is part}
 
+    def all_held(self, user_ns: dict[str, Any]) -> set[str]:
+        """Those of all loops around it too."""
+        return set().union(*(loop.held(user_ns) for loop in self.chain))
+
     def extra(self) -> dict[str, Any]:
         """What is saved with the variables."""
         more: dict[str, Any] = {START: self.start}
         if self._by == "iterator":
             more[ITERATOR] = self._iterator
+        for loop in self.chain[:-1]:
+            more[_of(START, loop)] = loop.start
+            if loop._by == "iterator":
+                more |= {_of(ITERATOR, loop): loop._iterator, _of(ITEM, loop): loop._last}
         return more
 
     def take_along(self, together: set[str], user_ns: dict[str, Any]) -> tuple[set[str], str]:
-        """Which variables go with the iterator as well, and why it cannot be gone on with, if so."""
+        """Which variables go with the iterators as well, and why it cannot be gone on with, if so."""
+        for loop in self.chain:
+            loop._insists = False
+        while True:
+            before, insisting = together, [loop._insists for loop in self.chain]
+            for loop in self.chain:
+                together, problem = loop._take_along(together, user_ns, self)
+                if problem:
+                    return together, problem
+            if self.is_inner and any(loop._by == "iterator" for loop in self.chain):
+                for loop in self.chain:  # what one holds may be part of another's item: all of it in one pickle
+                    loop._insists = type(loop._last) not in PLAIN
+            if together == before and insisting == [loop._insists for loop in self.chain]:
+                return together, ""
+
+    def _take_along(self, together: set[str], user_ns: dict[str, Any], saved: Loop) -> tuple[set[str], str]:
         if self._iterator is None:
             return together, ""
         related = namespace.sharing((), user_ns, roots=[self._iterator])
         if related is None:
             return together, "too many objects to tell which variables share them"
-        if self._given or related & together - self.held(user_ns):
+        uncertain = self.is_inner and (not self._ordered or bool(self._made_of & together))
+        if self._given or self._insists or uncertain or related & together - self.held(user_ns):
             self._by = "iterator"
             more = namespace.closed(together | related, user_ns)
             return more or together, "" if more is not None else "too many objects to tell which variables share them"
         reads = _reads_of(self._iterator) & together
         if reads:
             return together, f"what it goes through reads {', '.join(sorted(reads))}, which it changes"
+        if self._trail is not None and self is not saved:
+            return together, "what goes on around it comes in no certain order"
         if self._trail is not None and self._trail.problem:
             return together, self._trail.problem
         self._by = "position"
@@ -251,6 +350,7 @@ class Loop:
         __tracebackhide__ = True
         self._iterator = iter(iterable)
         self.done = 0  # it may have failed and be tried again
+        self._given, self._again = False, []
         self.total = len(iterable) if isinstance(iterable, Sized) else 0
         self._trail = None if self._ordered else Trail()
         self._by = "position"
@@ -266,34 +366,47 @@ class Loop:
         self._last = self._trail.last
         return trail is not None
 
-    def take_iterator(self, iterator: Any, progress: Progress) -> None:
-        """Go on with the one that was saved."""
-        self._iterator, self._by, self._given = iterator, "iterator", True
-        self.total = progress.total
+    def reenter(self, progress: Progress) -> None:
+        """Go behind the items that are done, to the one whose iteration is to go on."""
+        self._iterator = advance(self._iterator, progress.done)
+        self.done = progress.done
+
+    def take_iterator(self, iterator: Any, progress: Progress, *again: Any) -> None:
+        """Go on with the one that was saved, from the item it was at, if that is given."""
+        self._iterator, self._by, self._given, self._again = iterator, "iterator", True, list(again)
+        self.done, self.total = progress.done, progress.total
 
     def walk(self, boundary: Callable[[], None]) -> Iterator[Any]:
         """The items, with a call of `boundary` between two of them whenever the loop is to be saved."""
-        if type(self._iterator) is _RANGE_ITERATOR and self._trail is None and self.at < 0:
+        if type(self._iterator) is _RANGE_ITERATOR and self._trail is None and self.at < 0 and not self._again:
             return itertools.chain.from_iterable(self._stretches(boundary))
         return self._one_by_one(boundary)
 
     def _one_by_one(self, boundary: Callable[[], None]) -> Iterator[Any]:
         __tracebackhide__ = True
-        trail = self._trail
+        trail, nested, key, deep = self._trail, bool(self._inner), self._key, self._deep
         done = before = self.done
+        items = itertools.chain(self._again, self._iterator) if self._again else self._iterator
+        self._again = []
         try:
-            for done, item in enumerate(self._iterator, before + 1):
+            for done, item in enumerate(items, before + 1):
                 if trail is not None:
                     trail.note(item)
                 self._last = item
-                yield item
+                if nested and key in deep:
+                    self.done = done - 1
+                    yield item
+                    self.turned()
+                else:
+                    yield item
                 if self.rung or done == self.at:
+                    self.turned()
                     self.done, self.rung = done, False
                     boundary()
             self.done = done
             self.stop()
         finally:
-            self._iterator = None  # a generator that is left by `break` is closed at once, as without us
+            items = self._iterator = None  # a generator that is left by `break` is closed at once, as without us
 
     def _stretches(self, boundary: Callable[[], None]) -> Iterator[Iterator[Any]]:
         """The numbers of a range, in stretches that Python goes through without coming back to us.
@@ -305,7 +418,10 @@ class Loop:
         __tracebackhide__ = True
         rest = _rest_of(self._iterator)
         while rest:
-            stretch = rest[:_STRETCH]
+            deep = self.is_deep
+            stretch = rest[: 1 if deep else _STRETCH]
+            self._last = rest[0] if deep else _UNKNOWN
+            self._iterator = iter(rest[1:]) if deep else self._iterator
             ahead, back = self._stretch = iter(stretch), list[Any]()
             if self.rung:
                 back.extend(ahead)
@@ -314,10 +430,50 @@ class Loop:
             self.done += through
             rest = rest[through:]
             self._iterator = iter(rest)
+            self.turned()
             if self.rung:
                 self.rung = False
                 boundary()
         self.stop()
+
+    # Loops inside of it
+
+    def lies_in(self, outer: Loop | None, deep: set[int], key: int) -> None:
+        """Where it is among the loops of its statement."""
+        self._deep, self._key = deep, key
+        if outer is not None:
+            self.chain, self.is_inner = (*outer.chain, self), True
+            for around in outer.chain:
+                around._inner.append(self)
+
+    def dive(self) -> None:
+        """It begins: its first iteration may take long, for all one knows."""
+        self._turned = time.perf_counter()
+        if self._inner and not self._shallow and not self._judged:
+            self._deep.add(self._key)
+
+    def turned(self) -> None:
+        """An iteration is over. Is the next one likely to take long?"""
+        if not (self.is_deep or self._rang):
+            return
+        now, enough = time.perf_counter(), _DEEP_SHARE * self._pace.min_seconds
+        if self.is_deep:
+            if now - self._turned < enough:
+                self._deep.discard(self._key)
+        elif self._inner and not self._shallow and now - self._rang >= enough:
+            self._deep.add(self._key)
+        self._judged, self._turned, self._rang = True, now, 0.0
+
+    def begin_inner(self) -> None:
+        """It begins inside of another one, which has the bell."""
+        self.open, self.rung, self.due = True, self.chain[0].due, False
+        self.at = self.done + self.inner_every if self.inner_every is not None else -1
+
+    def stay_outside(self) -> None:
+        """It cannot be saved between its iterations: only those around it can be."""
+        for loop in self.chain[:-1]:
+            loop._shallow = True
+            loop._deep.discard(loop._key)
 
     # When
 
@@ -329,6 +485,13 @@ class Loop:
         else:
             self._ring_in(self._every if self._every is not None else self._pace.interval(cost))
 
+    def saved_in(self, cost: float) -> None:
+        """That took so long. It is due again when the outermost one is."""
+        if self.is_inner:
+            self.at = self.done + self.inner_every if self.inner_every is not None else -1
+        if not self.is_inner or self.chain[0].at < 0:
+            self.chain[0].arm(cost)
+
     def arm_soon(self) -> None:
         """It was not possible just now."""
         self.due = False
@@ -338,8 +501,12 @@ class Loop:
         self._bell = alarm.later(seconds, self.ring)
 
     def ring(self) -> None:
-        """It is time to save."""
+        """It is time to save: between two iterations of whichever is first."""
         self.due = True
+        self._rang = self._rang or time.perf_counter()
+        for loop in self._inner:
+            if loop.open:
+                loop._stop_short()
         self._stop_short()
 
     def tell_in(self, seconds: float) -> None:
@@ -360,7 +527,7 @@ class Loop:
     @property
     def to_save(self) -> bool:
         """Is it time, or are so many done?"""
-        return self.due or self.done == self.at
+        return self.chain[0].due or self.done == self.at
 
     def give_up(self) -> None:
         """It is not to be saved any more."""
@@ -374,6 +541,17 @@ class Loop:
         if self._watch is not None:
             self._watch.call_off()
         self.to_tell = self.rung = False
+
+
+def _of(key: str, loop: Loop) -> str:
+    return f"{key}:{loop.number}"
+
+
+def names_of(node: ast.For | ast.While) -> set[str]:
+    """The names in what a `for` goes through."""
+    return (
+        {part.id for part in ast.walk(node.iter) if isinstance(part, ast.Name)} if isinstance(node, ast.For) else set()
+    )
 
 
 def _parts_of(target: ast.expr | None, item: Any) -> dict[str, Any]:

@@ -9,7 +9,20 @@
     for x in items:     ->      for x in (__nbcheckpoint__.items(2, 0, items) if __nbcheckpoint__.starts(2, 0)
                                           else __nbcheckpoint__.rest(2, 0)):
 
-    while busy():       ->      while __nbcheckpoint__.turn(3, 0) and busy():
+    while busy():       ->      while __nbcheckpoint__.turn(3, 0) or busy():
+
+    for x in items:     ->      for x in (as above):
+        begin(x)                    if 2000 in __nbcheckpoint__.deep:
+        for y in x:                     if __nbcheckpoint__.passes(2, 1, 2):
+            ...                             begin(x)
+        end(x)                          for y in (as above, with the number 1):
+                                            ...
+                                        end(x)
+                                    else:
+                                        begin(x)
+                                        for y in x:
+                                            ...
+                                        end(x)
 
 An expression stays an expression, so that IPython shows the value of the last one; a call of `settle` behind every
 other one marks the moment when it has been shown. Definitions and imports are left as they are: they run every time,
@@ -22,6 +35,7 @@ tracebacks show the user's lines only. This module is pure: trees in, trees out.
 from __future__ import annotations
 
 import ast
+import copy
 from typing import NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T", bound=ast.AST)
@@ -40,15 +54,21 @@ class Woven(NamedTuple):
     tree: ast.Module
     steps: tuple[ast.stmt, ...]
     """The statements that are steps, in order: what the number in the calls counts."""
-    loops: tuple[tuple[Loop, ...], ...]
-    """The loops in each of them."""
+    loops: tuple[tuple[LoopNode, ...], ...]
+    """The loops in each of them: those inside of others behind those that are not."""
+
+
+class LoopNode(NamedTuple):
+    node: Loop
+    around: int
+    """The loop it is in, or -1."""
 
 
 def weave(tree: ast.Module, *, retries: bool = False) -> Woven:
     """The tree to run, and the statements in it that are steps. With `retries`, each may be attempted again."""
     body: list[ast.stmt] = []
     steps: list[ast.stmt] = []
-    loops: list[list[Loop]] = []
+    loops: list[list[LoopNode]] = []
     for node in tree.body:
         if is_definition(node):
             body.append(node)
@@ -71,7 +91,7 @@ def weave(tree: ast.Module, *, retries: bool = False) -> Woven:
     return Woven(ast.Module(body=body, type_ignores=[]), tuple(steps), tuple(map(tuple, loops)))
 
 
-def _retried(node: ast.stmt, number: int, loops: list[Loop]) -> list[ast.stmt]:
+def _retried(node: ast.stmt, number: int, loops: list[LoopNode]) -> list[ast.stmt]:
     """A statement in a loop that ends when it has run, or when there are no attempts left.
 
     if HOOKS.enter(0):
@@ -103,29 +123,82 @@ def _retried(node: ast.stmt, number: int, loops: list[Loop]) -> list[ast.stmt]:
     return [at.put(ast.If(at.call("enter", number), [attempts], [])), at.put(ast.Expr(value))]
 
 
-def _looped(node: ast.stmt, number: int, loops: list[Loop]) -> ast.stmt:
+def _looped(node: ast.stmt, number: int, loops: list[LoopNode]) -> ast.stmt:
     """The statement with a hook between two iterations of its loops, which are added to the list.
 
-    Those are loops that stand in it as statements do, in a `with`, an `if` or the body of a `try`. A loop inside of
-    a loop is part of that one's iteration.
+    Those are loops that stand in it as statements do, in a `with`, an `if` or the body of a `try`, and loops that stand
+    so in the body of another loop.
     """
-    at = _Place(node)
+    woven: list[Loop] = []
+    made = _outer(node, number, loops, woven)
+    for which, loop in enumerate(woven):
+        loop.body = _nested(loop.body, number, which, loops)
+    return made
+
+
+def _outer(node: ast.stmt, number: int, loops: list[LoopNode], woven: list[Loop]) -> ast.stmt:
     if isinstance(node, (ast.For, ast.While)):
-        which = number, len(loops)
-        loops.append(node)
-        if isinstance(node, ast.While):
-            test = at.put(ast.BoolOp(ast.And(), [at.call("turn", *which), node.test]))
-            return at.put(ast.While(test=test, body=node.body, orelse=node.orelse))
-        made = at.call("items", *which, node.iter)
-        items = at.put(ast.IfExp(test=at.call("starts", *which), body=made, orelse=at.call("rest", *which)))
-        return at.put(ast.For(target=node.target, iter=items, body=node.body, orelse=node.orelse))
+        woven.append(_hooked(node, number, -1, loops))
+        return woven[-1]
     if isinstance(node, (ast.With, ast.AsyncWith, ast.If, ast.Try)):
-        copy = at.put(type(node)(**dict(ast.iter_fields(node))))
-        copy.body = [_looped(inner, number, loops) for inner in node.body]
-        if isinstance(copy, ast.If):
-            copy.orelse = [_looped(inner, number, loops) for inner in copy.orelse]
-        return copy
+        made = _Place(node).put(type(node)(**dict(ast.iter_fields(node))))
+        made.body = [_outer(inner, number, loops, woven) for inner in node.body]
+        if isinstance(made, ast.If):
+            made.orelse = [_outer(inner, number, loops, woven) for inner in made.orelse]
+        return made
     return node
+
+
+def _hooked(node: Loop, number: int, around: int, loops: list[LoopNode]) -> Loop:
+    """The loop with its hook. Its body is the user's."""
+    at = _Place(node)
+    which = number, len(loops)
+    loops.append(LoopNode(node, around))
+    if isinstance(node, ast.While):
+        test = at.put(ast.BoolOp(ast.Or(), [at.call("turn", *which), node.test]))
+        return at.put(ast.While(test=test, body=node.body, orelse=node.orelse))
+    made = at.call("items", *which, node.iter)
+    items = at.put(ast.IfExp(test=at.call("starts", *which), body=made, orelse=at.call("rest", *which)))
+    return at.put(ast.For(target=node.target, iter=items, body=node.body, orelse=node.orelse))
+
+
+def _nested(body: list[ast.stmt], number: int, around: int, loops: list[LoopNode]) -> list[ast.stmt]:
+    """The body of a loop, as it is and with its own loops hooked, whichever is wanted.
+
+    What is done before a loop that goes on is passed by: whatever it has left was saved.
+    """
+    if not any(isinstance(node, (ast.For, ast.While)) for node in body):
+        return body
+    parts: list[tuple[list[ast.stmt], int]] = []
+    """Statements, and the number of the first loop behind them."""
+    for node in body:
+        at = _Place(node)
+        if isinstance(node, (ast.For, ast.While)):
+            which = len(loops)
+            loop = _hooked(node, number, around, loops)
+            loop.body = _nested(loop.body, number, which, loops)
+            anew = [at.put(ast.Expr(at.call("anew", number, which)))] if isinstance(node, ast.While) else []
+            parts.append(([*anew, loop], len(loops)))
+        elif parts and not isinstance(parts[-1][0][-1], (ast.For, ast.While)):
+            parts[-1][0].append(node)
+        else:
+            parts.append(([node], len(loops)))
+    hooked: list[ast.stmt] = []
+    for statements, behind in parts:
+        if behind == len(loops):
+            hooked += statements
+        else:
+            at = _Place(statements[0])
+            hooked.append(at.put(ast.If(at.call("passes", number, behind, len(loops)), statements, [])))
+    at = _Place(body[0])
+    key = at.put(ast.Constant(loop_key(number, around)))
+    wanted = at.put(ast.Compare(key, [ast.In()], [at.hook("deep", ast.Load())]))
+    return [at.put(ast.If(wanted, hooked, copy.deepcopy(body)))]
+
+
+def loop_key(number: int, which: int) -> int:
+    """One number for the k-th loop of the n-th statement: looked for at every iteration around another loop."""
+    return number * 1000 + which
 
 
 class _Place:

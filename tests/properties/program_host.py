@@ -352,9 +352,11 @@ def kernel(request: Request) -> Seen:
 
 
 def _load(shell: Any, mode: str) -> Any:
-    from nbcheckpoint.notebook import auto, magics, options
+    from nbcheckpoint.notebook import auto, loops, magics, options
 
     checkpointer = magics.load(shell)
+    # However little time they take: loops inside of loops are saved between all of their iterations.
+    loops.Loop.inner_every, loops._DEEP_SHARE = 1, 0.0
     # A loop that failed goes on when it is run again in its own kernel, which is not what happens without us.
     checkpointer._remember_cut = lambda *_: None  # type: ignore[method-assign]
     if mode == "auto":

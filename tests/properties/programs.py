@@ -191,6 +191,8 @@ class Writer:
         if loop and self.odds(3):
             jump = self.one(("break", "continue"))
             lines.insert(self.pick(len(lines) + 1), self.fill("if {n} % 3 == {#}:\n    ") + jump)
+        if loop and depth < 2 and self.odds(3):
+            lines.insert(self.pick(len(lines) + 1), self.while_(depth + 1) if self.odds(4) else self.for_(depth + 1))
         return indented("\n".join(lines))
 
     def for_(self, depth: int) -> str:

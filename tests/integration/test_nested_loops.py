@@ -1,0 +1,142 @@
+"""A loop inside of a loop, in a real kernel killed in the middle of an outer iteration, goes on in that middle."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from nbcheckpoint.notebook.history import checkpoints
+from nbcheckpoint.store import open_store
+from tests.integration.test_loops import SETUP, cut, uninterrupted, worked
+from tests.kernels import Kernel
+
+pytestmark = pytest.mark.slow
+
+EAGER = """
+setattr(sys.modules["nbcheckpoint.notebook.loops"].Loop, "inner_every", 1)
+setattr(sys.modules["nbcheckpoint.notebook.loops"], "_DEEP_SHARE", 0.0)
+"""
+"""Inner loops are saved at each of their iterations, however quick they are. By calls: an attribute that a cell sets on
+a class of a library's counts as an input of everything."""
+NESTED = {
+    "for in for": (
+        "random.seed(3); out = []",
+        "for i in range(4):\n    print('epoch', i)\n    part = []\n    for j in range(5):\n"
+        "        part.append(random.random())\n        work(10 * i + j)\n"
+        "        gate(10 * i + j, 23)\n    out.append(part)",
+        "out, i, j, part is out[-1], random.random()",
+    ),
+    "for in while": (
+        "left = [0, 1, 2, 3, 4]; out = []",
+        "while left.pop():\n    print(left)\n    i = 4 - len(left)\n    for j in range(5):\n        work(10 * i + j)\n"
+        "        gate(10 * i + j, 23)\n        out.append((i, j))\n    out.append(i)",
+        "left, out",
+    ),
+    "while in for": (
+        "out = []",
+        "for i in range(4):\n    print(i)\n    j = 0\n    while j < 5:\n        out.append((i, work(10 * i + j)))\n"
+        "        gate(10 * i + j, 23)\n        j += 1",
+        "out, i, j",
+    ),
+    "the rows of a row, changed": (
+        "rows = [[{'n': 10 * i + j} for j in range(5)] for i in range(4)]; first = [row[0] for row in rows]",
+        "for row in rows:\n    print(len(row))\n    for cell in row:\n        cell['done'] = work(cell['n'])\n"
+        "        gate(cell['n'], 23)\n    row.append(cell)",
+        "rows, [a is row[0] for a, row in zip(first, rows)], rows[0][-1] is rows[0][-2]",
+    ),
+    "what was made before it": (
+        "out = []",
+        "for i in range(4):\n    batches = [[10 * i + j] for j in range(5)]\n    print(batches)\n"
+        "    for batch in batches:\n        batch.append(work(batch[0]))\n        gate(batch[0], 23)\n"
+        "    out.append(batches)",
+        "out, batch is out[-1][-1]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_it_goes_on_inside_of_the_iteration_it_was_in(kernel: Kernel, name: str) -> None:
+    setup, loop, look = NESTED[name]
+    cell = f"%%checkpointed --every 1\n{loop}"
+    wanted = uninterrupted(kernel, cell, f"({look})", setup=setup)
+    whole = worked(kernel.folder)
+    (kernel.folder / "tally.txt").unlink()
+    cut(kernel, cell, setup=setup + EAGER)
+    again = kernel.run(cell)
+    assert "loop continued at 3" in again.line, again.line
+    assert ", inside at " in again.line
+    again_done = [n for n in whole if worked(kernel.folder).count(n) > 1]
+    assert set(worked(kernel.folder)) == set(whole)
+    assert set(again_done) <= {22, 23}, "the last turn before the kill may have been on its way to the disk"
+    assert kernel.run(f"({look})").result == wanted
+    with Kernel(kernel.folder, notebook="plain.ipynb") as plain:
+        plain.run((SETUP + setup).replace("%load_ext nbcheckpoint\n", ""))
+        assert again.stdout == plain.run(loop).stdout, "what was printed before is shown, once"
+    kernel.restart()
+    kernel.run(SETUP + setup)
+    assert kernel.run(cell).status == "restored"
+    assert kernel.run(f"({look})").result == wanted
+
+
+def test_by_the_clock(kernel: Kernel) -> None:
+    """Nothing is said about when: long iterations are saved in their middle, as often as the budget allows."""
+    kernel.run(SETUP + "%checkpoint auto")
+    cell = (
+        "for epoch in range(2):\n    for batch in range(100):\n        time.sleep(0.05)\n"
+        "        work(1000 * epoch + batch)"
+    )
+    kernel.client.execute(cell)
+    deep = 0
+    while not deep:
+        if (kernel.folder / ".nbcheckpoint" / "cache.db").exists():
+            with open_store(kernel.folder / ".nbcheckpoint", create=False) as store:
+                saved = [c.progress for c in checkpoints(store) if c.progress]
+            deep = max((p.done for p in saved if p.around), default=0)
+        time.sleep(0.05)
+    kernel.kill()
+    (kernel.folder / "tally.txt").unlink()
+    kernel.start()
+    kernel.run(SETUP + "%checkpoint auto")
+    again = kernel.run(cell)
+    assert "loop continued at 1 of 2, inside at " in again.line, again.line
+    assert min(worked(kernel.folder)) >= deep
+    assert kernel.run("epoch, batch").result == "(1, 99)"
+
+
+def test_one_that_cannot_be_saved_leaves_the_one_around_it(kernel: Kernel) -> None:
+    """A generator of the user's cannot be put back into its middle; the iterations around it can."""
+    setup = "out = []\ndef numbers(i):\n    for j in range(5):\n        yield 10 * i + j\n"
+    cell = (
+        "%%checkpointed --every 1\nfor i in range(4):\n    for n in numbers(i):\n        out.append(work(n))\n"
+        "        gate(n, 23)"
+    )
+    wanted = uninterrupted(kernel, cell, "out, i, n", setup=setup)
+    (kernel.folder / "tally.txt").unlink()
+    cut(kernel, cell, setup=setup + EAGER, saved=2)
+    again = kernel.run(cell)
+    assert "loop continued at 3 of 4 ·" in again.line, again.line
+    assert kernel.run("out, i, n").result == wanted
+
+
+def worked_once(folder: Path) -> bool:
+    done = worked(folder)
+    return len(done) == len(set(done))
+
+
+def test_a_failure_inside_and_the_same_kernel(kernel: Kernel) -> None:
+    kernel.run(SETUP + EAGER)
+    cell = (
+        "%%checkpointed --every 1\ndone = []\nfor i in range(3):\n    for j in range(4):\n"
+        "        if (i, j) == (1, 2) and closed():\n            raise OSError('the net is down')\n"
+        "        done.append(work(10 * i + j))"
+    )
+    (kernel.folder / "closed.txt").write_text("yes")
+    failed = kernel.run(cell, fails=True)
+    assert "goes on at 2 of 3, inside at 3 of 4" in failed.line, failed.line
+    (kernel.folder / "closed.txt").write_text("")
+    again = kernel.run(cell)
+    assert "loop continued at 2 of 3, inside at 3 of 4" in again.line, again.line
+    assert kernel.run("done").result == str([(10 * i + j) ** 2 for i in range(3) for j in range(4)])
+    assert worked_once(kernel.folder)

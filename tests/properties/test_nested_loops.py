@@ -1,0 +1,180 @@
+"""Loops inside of loops, killed after many a line, go on in the middle and end as they do without us."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.properties.program_host import Hosts
+from tests.properties.programs import Process, Program
+
+pytestmark = pytest.mark.slow
+
+BEGINNING = ("import itertools, random, numpy as np", "random.seed(1); np.random.seed(2)")
+NESTED = {
+    "what stands before, between and behind": """\
+l0 = []
+for n0 in range(3):
+    l1 = [n0]
+    print('begins', n0)
+    for n1 in range(4):
+        l1.append(n1)
+        l0.append(random.random())
+    d0 = {'a': l1}
+    for n2 in range(3):
+        d0['a'].append(n2)
+    l0.append(d0)
+print(l0)""",
+    "items of an item, changed": """\
+m0 = [[[n, m] for m in range(3)] for n in range(3)]
+l0 = [row[0] for row in m0]
+for row in m0:
+    for cell in row:
+        cell.append(len(m0[0][0]))
+    row.append(cell)
+print(m0, [a is row[0] for a, row in zip(l0, m0)], cell is m0[-1][-2])""",
+    "items of something nobody has a name for": """\
+l0 = []
+for row in [[[n, m] for m in range(3)] for n in range(3)]:
+    for cell in row:
+        cell.append(9)
+    l0.append(row)
+    l0.append(cell)
+print(l0, l0[1] is l0[0][-1])""",
+    "while around, while inside": """\
+n0 = 0
+l0 = []
+while n0 < 3:
+    n0 += 1
+    n1 = 5
+    print(n0)
+    while n1 > n0:
+        n1 -= 1
+        l0.append((n0, n1))
+    for n2 in 'ab':
+        l0.append(n2 * n0)
+print(l0)""",
+    "a condition that does something": """\
+l0 = [3, 2, 1, 0]
+l1 = []
+while l0.pop():
+    for n0 in range(2):
+        l1.append((n0, len(l0)))
+else:
+    l1.append('end')
+print(l0, l1)""",
+    "three of them, left in all ways": """\
+l0 = []
+for n0 in range(4):
+    if n0 == 1:
+        continue
+    print('at', n0)
+    for n1 in range(4):
+        if n1 == 3:
+            break
+        for n2 in range(3):
+            l0.append((n0, n1, n2))
+            if n2 > n1:
+                break
+        else:
+            l0.append('whole')
+    else:
+        l0.append('never')
+    if n0 == 2:
+        break
+print(l0)""",
+    "made of what it changes": """\
+l0 = [0]
+for n0 in range(2):
+    for n1 in range(len(l0) + 1):
+        l0.append(n1)
+    for n2 in sorted(l0)[:3]:
+        l0.insert(0, -n2)
+    for n3 in [x for x in l0 if x]:
+        l0.remove(n3)
+print(l0)""",
+    "in a random order": """\
+l0 = []
+for n0 in np.random.permutation(3):
+    for n1 in np.random.permutation(4):
+        l0.append((int(n0), int(n1), random.random()))
+    random.shuffle(l0)
+print(l0, np.random.rand())""",
+    "generators, zips, counts and sets": """\
+l0 = []
+for n0, s0 in zip(itertools.count(), ({1, 2}, {3, 4}, {5})):
+    for n1 in (x * 2 for x in s0):
+        l0.append(n1)
+    for n2, n3 in enumerate(s0):
+        l0.append(n2 + n3)
+    for k, v in {'a': n0, 'b': l0}.items():
+        l0.append(k)
+print(l0)""",
+    "the name of an item bound to something else": """\
+l0 = []
+for n0 in range(3):
+    for n1 in range(3):
+        l0.append((n0, n1))
+        n1 = None
+    n0 = n1
+print(n0, n1, l0)""",
+    "in a with and a try": """\
+import contextlib
+l0 = []
+with contextlib.suppress(ZeroDivisionError):
+    try:
+        for n0 in range(3):
+            l1 = []
+            for n1 in (0, 1, 2):
+                l1.append(n1)
+                l0.append(l1)
+            if n0 == 2:
+                1 / 0
+    finally:
+        l0.append('end')
+print(l0, l1 is l0[-2])""",
+    "a failure inside": """\
+l0 = []
+for n0 in range(3):
+    for n1 in range(3):
+        l0.append(1 // (4 - n0 - n1 * 2))""",
+    "classes and views": """\
+class Box:
+    def __init__(self, v):
+        self.v = v
+o0 = [Box(n) for n in range(3)]
+a0 = np.arange(12.0).reshape(3, 4)
+for o1, a1 in zip(o0, a0):
+    o1.row = a1
+    for n0 in range(4):
+        a1[n0] *= 2
+        o1.v += n0
+print(a0, [o.v for o in o0], [np.shares_memory(o.row, a0) for o in o0])""",
+}
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as home:
+        made = Hosts(Path(home))
+        yield made
+        made.close()
+
+
+LINES = {"cells": (8, 13, 19, 26, 34, 43), "auto": (10, 16, 22, 30, 38, 48)}
+if os.environ.get("NBCHECKPOINT_LONG"):
+    LINES = dict.fromkeys(LINES, tuple(range(3, 70)))
+
+
+@pytest.mark.parametrize("mode", LINES)
+@pytest.mark.parametrize("name", NESTED)
+def test_killed_after_many_lines(hosts: Hosts, name: str, mode: str) -> None:
+    cells = (BEGINNING, (NESTED[name],))
+    for line in LINES[mode]:
+        kernels = Process(cells, kill=line), Process(cells, kill=line // 2 + 3), Process(cells)
+        problem = hosts.check(Program(kernels, mode=mode))
+        assert not problem, f"killed after line {line}: {problem}"
