@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nbcheckpoint.errors import Error, Paused
+from nbcheckpoint.fingerprint import rng
 
 if TYPE_CHECKING:
     from nbcheckpoint.engine.context import current
@@ -38,6 +39,8 @@ __all__ = [
     "subscribe",
     "unload_ipython_extension",
 ]
+
+rng.watch()  # as early as can be: what is drawn from a generator nobody has seeded is an accident, and may be kept
 
 _LAZY = {
     "Graph": "nbcheckpoint.engine.graph",

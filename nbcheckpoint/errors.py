@@ -210,8 +210,7 @@ class MapFailed(Error):
     def __init__(self, name: str, failures: dict[int, BaseException], total: int) -> None:
         first = next(iter(failures.items()))
         super().__init__(
-            f"{len(failures)} of {total} items of {name} failed; "
-            f"item {first[0]}: {type(first[1]).__name__}: {first[1]}",
+            f"{len(failures)} of {total} items of {name} failed; item {first[0]}: {tell(first[1])}",
             hint="the others are saved; call it again, and only these are tried",
         )
         self.failures = failures
@@ -247,3 +246,11 @@ class NotRestorable(Error):
         super().__init__(f"{name}: {why}", hint=hint)
         self.name = name
         self.why = why
+
+
+def tell(error: BaseException) -> str:
+    """Any error in a line, also one that cannot say what it is."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception as problem:  # whatever its own code does
+        return f"{type(error).__name__} (which cannot be shown: {type(problem).__name__})"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import glob
 import inspect
+import os
 import re
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from nbcheckpoint.engine.identity import Identity, digest_inputs, look, settings
 from nbcheckpoint.fingerprint import files as disk
 from nbcheckpoint.fingerprint.code import Names, digest_code, names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, is_mutable, reach, standing_for
-from nbcheckpoint.model import Checkpoint, Input
+from nbcheckpoint.model import Checkpoint, FileSeen, Input
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT
 
@@ -58,13 +59,14 @@ def reach_of(
     spoken = {word for text in mentions.strings for word in _QUERIED.findall(text)}
     scope = getattr(plain, "__globals__", {})
     values |= reach([(word, scope[word]) for word in spoken if word in scope])
+    called = [pattern for value in values.values() for pattern in _files_of(value)]
     digester = Digester()
     looked, unidentified, _ = look(digester, values, ())
     around = surroundings(mentions, values, private)
     body = digest_code(plain.__code__) if isinstance(plain, types.FunctionType) else ""
     return Reach(
         key=blake3(f"step {name} {body} {salt}".encode()).hexdigest(),
-        inputs=(*looked, *around, *_files(files)),
+        inputs=(*looked, *around, *_files(dict.fromkeys([*files, *called]))),
         values=values,
         code_inside=digester.code_inside(),
         mentions=mentions,
@@ -81,7 +83,13 @@ def _plain(function: Callable[..., Any]) -> Any:
     return found
 
 
-def _files(patterns: Sequence[str]) -> list[Input]:
+def _files_of(value: Any) -> Sequence[str]:
+    """The files a step that is called is said to depend on: whoever calls it depends on them too."""
+    found: Sequence[str] = value.__nbcheckpoint_files__ if hasattr(type(value), "__nbcheckpoint_files__") else ()
+    return found
+
+
+def _files(patterns: Iterable[str]) -> list[Input]:
     """Files that count as inputs because the user says so."""
     found: list[Input] = []
     for pattern in patterns:
@@ -91,6 +99,14 @@ def _files(patterns: Sequence[str]) -> list[Input]:
             seen = disk.look(name)
             found.append(Input(name=name, digest=seen.digest if seen else "-", type="file"))
     return found
+
+
+def files_among(inputs: Iterable[Input]) -> Iterator[FileSeen]:
+    """Those of `_files`, as if they had been opened."""
+    for item in inputs:
+        if item.type == "file":
+            digest = item.digest if item.digest != "-" else disk.MISSING
+            yield FileSeen(path=os.path.abspath(item.name), digest=digest)
 
 
 @lru_cache(maxsize=4096)

@@ -26,6 +26,7 @@ from nbcheckpoint.engine.arguments import (
     Reach,
     arguments_of,
     changed_in_place,
+    files_among,
     given,
     identify,
     reach_of,
@@ -49,9 +50,10 @@ from nbcheckpoint.errors import (
     NotSaveable,
     Paused,
     StoreError,
+    tell,
 )
 from nbcheckpoint.events import emit
-from nbcheckpoint.fingerprint import explain, rng
+from nbcheckpoint.fingerprint import explain, files, rng
 from nbcheckpoint.model import Checkpoint, Reason, Step, StepKind, StepStatus, utc_now
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT
@@ -63,6 +65,8 @@ if TYPE_CHECKING:
 
 STOPS = (Paused, Cancelled, Fenced)
 """What ends a body without being an error of it."""
+ASKED = "asked"
+"""In a checkpoint's meta: there is an answer in it, and that was given to one run."""
 
 
 @dataclass(slots=True)
@@ -84,12 +88,11 @@ class Call:
         kwargs: Mapping[str, Any],
         *,
         kind: StepKind = "call",
-        alone: bool = True,
         reached: Reach | None = None,
         at: str = "",
     ) -> None:
         """`at` is its address, where that is not simply the next one."""
-        self.spec, self.args, self.kwargs, self.kind, self.alone = spec, args, kwargs, kind, alone
+        self.spec, self.args, self.kwargs, self.kind = spec, args, kwargs, kind
         self.reached = reached
         self.parent = frame()
         self.slot = self.address = at
@@ -104,6 +107,7 @@ class Call:
         self.committer: Committer | None = None
         self.meta: dict[str, Any] = {}
         """What its record says besides."""
+        self._asked = False
         self._tried: list[Any] = []
 
     def adopt(
@@ -117,11 +121,11 @@ class Call:
         identity: Identity,
     ) -> None:
         """Be a call that was begun in another process."""
-        self.spec, self.args, self.kwargs, self.kind, self.alone = spec, args, kwargs, ticket.step.kind, False
+        self.spec, self.args, self.kwargs, self.kind = spec, args, kwargs, ticket.step.kind
         self.parent, self.ticket, self.identity = parent, ticket, identity
         self.slot, self.address = str(ticket.step.meta["slot"]), ticket.step.address
         self.after, self.reason, self.speculative, self._tried = [], Reason(code="first", text=""), False, []
-        self.committer, self.meta = None, {}
+        self.committer, self.meta, self._asked = None, {}, False
         self.reached = reached
 
     # Surroundings
@@ -174,7 +178,7 @@ class Call:
         """The body, as often as it takes; then the end."""
         here = self._frame()
         while True:
-            started, before = time.perf_counter(), rng.states() if self.alone else {}
+            started, before = time.perf_counter(), rng.states()
             noticed: list[StepWatch] = []
             try:
                 value = yield Body(
@@ -200,7 +204,7 @@ class Call:
         if self.parent is None:
             return None
         attempt = self.ticket.step.attempt if self.ticket is not None else 1
-        return Frame(self.parent.journal, self.slot, self.address, alone=self.alone, attempt=attempt)
+        return Frame(self.parent.journal, self.slot, self.address, attempt=attempt)
 
     def _watched(self, noticed: list[StepWatch]) -> Callable[[], Any]:
         def around() -> Any:
@@ -241,12 +245,13 @@ class Call:
         return bool(recorded.meta.get("edited")) or not (journal.started or journal.is_forced(self.slot))
 
     def _counts(self, found: Checkpoint) -> bool:
-        """A run that is to compute everything uses only what it has computed itself."""
-        if self.parent is None or not self.parent.journal.since:
-            return True
-        recorded = self.parent.journal.recorded(self.slot)
+        """A run that is to compute everything uses only what it has computed itself; and each asks for itself."""
+        recorded = self.parent.journal.recorded(self.slot) if self.parent is not None else None
         own = found.run == self.run or (recorded is not None and recorded.checkpoint == found.id)
-        if not own and found.created < self.parent.journal.since:
+        if not own and found.meta.get(ASKED):
+            self.reason = explain.simple("forced", "it asks a question, and that was answered for another run")
+            return False
+        if not own and self.parent is not None and found.created < self.parent.journal.since:
             self.reason = explain.simple("forced", "a fresh run computes everything")
             return False
         return True
@@ -280,9 +285,9 @@ class Call:
         except Error as error:
             self.reason = explain.simple("damaged", f"what was saved cannot be used: {error}")
             return None
-        for name in [name for name in values if name.startswith(rng.PREFIX)]:
-            rng.restore(name, values.pop(name)) if self.alone else values.pop(name)
+        given_back(checkpoint, values)
         if self.parent is not None:
+            self.parent.asked |= bool(checkpoint.meta.get(ASKED))
             self.parent.journal.restored(
                 *(self.slot, self.address, self.spec.name, self.kind),
                 checkpoint=checkpoint.id,
@@ -357,7 +362,7 @@ class Call:
 
     def failed(self, error: BaseException, seconds: float) -> float | None:
         """Write an error down. Returns how long to wait before trying again, or None to go on without a result."""
-        told = f"{type(error).__name__}: {error}"
+        told = tell(error)
         stopped = not isinstance(error, Exception) or isinstance(error, STOPS)
         if self.ticket is None and self.committer is not None and self.spec.retries and not stopped:
             self.begin(whatever=True)
@@ -389,6 +394,8 @@ class Call:
     ) -> Outcome:
         """Save what the body returned, and write the completion."""
         marks = dict(here.marks) if here is not None else {}
+        if here is not None and here.asked and self.parent is not None:
+            self._asked = self.parent.asked = True
         problem, saved = "", None
         if self.is_due(bool(marks)):
             try:
@@ -449,10 +456,16 @@ class Call:
         changed = changed_in_place(identity, reached)
         if changed:
             return None, f"{', '.join(changed)} was changed in place; return what is new instead"
-        drawn, moved = drawn_since(before, reached.mentions) if self.alone else ((), {})
+        drawn, moved = drawn_since(before, reached.mentions)
+        if self.parent is not None and self.parent.journal.is_helper:
+            # Where it is looked for, another generator would have to be where that of the worker was.
+            moved = {}
+            if any(item.type != rng.PRISTINE for item in drawn):
+                return None, "it drew from a seeded generator in another process; give it one of its own"
         watch = noticed[-1] if noticed else StepWatch()
         watch.mention(text for text in identity.values.values() if type(text) is str)
         seen = watch.seen()
+        files.include((*seen, *files_among(identity.inputs)))  # whatever this is a part of depends on them too
         draft = Checkpoint(
             id="",
             created="",
@@ -501,10 +514,20 @@ class Call:
         meta: dict[str, Any] = {"workflow": workflow, "cell": f"{self.spec.name} {inputs}"}
         if self.ticket is not None:
             meta["attempt"] = self.ticket.step.attempt
+        if self._asked:
+            meta[ASKED] = True
         return {**meta, "marks": dict(marks)} if marks else meta
 
     def warn(self, text: str) -> None:
         aside.warn(f"step {self.spec.name}: {text}")
+
+
+def given_back(checkpoint: Checkpoint, values: dict[str, Any]) -> None:
+    """A result was restored: generators go on as if it had been computed, and whatever it is a part of has read what
+    it had read. Takes the generators out of `values`."""
+    for name in [name for name in values if name.startswith(rng.PREFIX)]:
+        rng.restore(name, values.pop(name))
+    files.include((*checkpoint.files, *files_among(checkpoint.inputs)))
 
 
 class _Noting:

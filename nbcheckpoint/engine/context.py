@@ -36,10 +36,10 @@ class Frame:
     slot: str = ""
     """Of the step whose body it is; "" for the flow itself."""
     address: str = ""
-    alone: bool = True
-    """Nothing else of this run is running beside it, so what changes in the process meanwhile is its doing."""
     marks: dict[str, Any] = field(default_factory=dict)
     attempt: int = 1
+    asked: bool = False
+    """A question was asked in it, or in a step of it."""
     _counts: Counter[str] = field(default_factory=Counter)
     _made: dict[int, tuple[str, Any]] = field(default_factory=dict)
     _last: str = ""

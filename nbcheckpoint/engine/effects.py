@@ -50,6 +50,10 @@ def drive(protocol: Protocol) -> Any:
             wish = send(value)
         except StopIteration as done:
             return done.value
+        except RuntimeError as error:
+            if isinstance(value, StopIteration) and error.__cause__ is value:
+                raise value from None  # the body's own: a generator cannot let it pass
+            raise
         try:
             send, value = protocol.send, _perform(wish)
         except BaseException as error:  # the user's own, also KeyboardInterrupt: the protocol decides

@@ -14,6 +14,7 @@ in the end the result.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -37,7 +38,7 @@ from nbcheckpoint.engine.identity import digest_inputs, look
 from nbcheckpoint.engine.journal import Journal, Ticket, find_start, write
 from nbcheckpoint.engine.states import RESUMABLE
 from nbcheckpoint.engine.step import Spec
-from nbcheckpoint.errors import Cancelled, Error, Fenced, NotFound, Paused, StoreError, Untrusted, UsageError
+from nbcheckpoint.errors import Cancelled, Error, Fenced, NotFound, Paused, StoreError, Untrusted, UsageError, tell
 from nbcheckpoint.events import tracers
 from nbcheckpoint.fingerprint.values import Digester
 from nbcheckpoint.model import Checkpoint, Run, RunKind, RunStatus, Step, StepStatus, utc_now
@@ -311,11 +312,11 @@ class _Work:
         elif not isinstance(error, Exception):
             self._end("interrupted", "interrupted")
         elif self.policies.on_failure == "rollback":
-            self._end("failed", "failed", error=f"{type(error).__name__}: {error}"[:2000])
+            self._end("failed", "failed", error=tell(error)[:2000])
             self.journal.store.delete_run(run)
             _add_note(error, f"nbcheckpoint: the run was rolled back, nothing of {run} is kept")
         else:
-            self._end("failed", "failed", error=f"{type(error).__name__}: {error}"[:2000])
+            self._end("failed", "failed", error=tell(error)[:2000])
             done = self.journal.finished
             saved = f"{done} finished {'step is' if done == 1 else 'steps are'} saved"
             again = f"call it again, or {self.spec.name}.resume({run!r})"
@@ -384,9 +385,10 @@ def origin_of(function: Callable[..., Any]) -> str:
 
 
 def _add_note(error: BaseException, text: str) -> None:
-    """As `add_note` does, which Python 3.10 has not."""
+    """As `add_note` does, which Python 3.10 has not. An error that takes none is raised without."""
     notes = getattr(error, "__notes__", [])
-    setattr(error, "__notes__", [*notes, text])  # noqa: B010  # no attribute mypy knows
+    with contextlib.suppress(Exception):
+        setattr(error, "__notes__", [*notes, text])  # noqa: B010  # no attribute mypy knows
 
 
 def flow(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:

@@ -295,8 +295,8 @@ def _nearest(earlier: Sequence[Checkpoint], inputs: Sequence[Input]) -> Reason:
     return explain.changed_inputs(earlier[0].inputs, inputs)
 
 
-def obstacle(candidate: Checkpoint, expired_before: str) -> Reason | None:
-    """What, besides code and inputs, keeps this checkpoint from being used."""
+def obstacle(candidate: Checkpoint, expired_before: str, *, but_random: bool = False) -> Reason | None:
+    """What, besides code and inputs, keeps this checkpoint from being used; `but_random`, and random numbers."""
     lost = [item.name for item in candidate.not_saved if is_missed(item.name) or candidate.progress is not None]
     if lost:
         names = ", ".join(lost)
@@ -306,10 +306,9 @@ def obstacle(candidate: Checkpoint, expired_before: str) -> Reason | None:
     for definition in candidate.definitions:
         if not definition.digest or definition_digest(definition.name) != definition.digest:
             return explain.simple("input", f"{definition.name} is not what it was", names=[definition.name])
-    now = rng.states() if candidate.random else {}
-    for drawn in candidate.random:
-        if not _same_random(drawn, now.get(drawn.name)):
-            return explain.changed_random(drawn.name)
+    moved = "" if but_random else moved_generator(candidate)
+    if moved:
+        return explain.changed_random(moved)
     changed = changed_setting(candidate)
     if changed:
         return explain.changed_setting(changed)
@@ -344,6 +343,13 @@ def changed_setting(candidate: Checkpoint) -> str:
         if settings.digest(now.get(name)) != then.get(name, "default"):
             return name
     return ""
+
+
+def moved_generator(candidate: Checkpoint) -> str:
+    """The name of a random generator it drew from that is not where it was, or nothing."""
+    now = rng.states() if candidate.random else {}
+    moved = (drawn.name for drawn in candidate.random if not _same_random(drawn, now.get(drawn.name)))
+    return next(moved, "")
 
 
 def _same_random(then: Input, now: Any) -> bool:

@@ -13,6 +13,7 @@ goes on from there; a changed argument, helper or item begins it anew.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -25,13 +26,15 @@ from typing import Any
 from blake3 import blake3
 
 from nbcheckpoint.engine.context import current_store, frame
+from nbcheckpoint.engine.identity import obstacle, settings_now
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.engine.trail import Trail, follow
+from nbcheckpoint.engine.watching import LoopWatch
 from nbcheckpoint.errors import Error, UsageError
-from nbcheckpoint.fingerprint import rng
+from nbcheckpoint.fingerprint import files, rng
 from nbcheckpoint.fingerprint.code import digest_code
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, reach, reads_of
-from nbcheckpoint.model import Checkpoint, Progress
+from nbcheckpoint.model import Checkpoint, Input, Progress
 from nbcheckpoint.store import Saved
 from nbcheckpoint.units import parse_age
 
@@ -70,6 +73,7 @@ class ExplicitLoop:
         self._timer: threading.Timer | None = None
         self._done = 0
         self._trail = Trail()
+        self._watch = LoopWatch([current_store().url.removeprefix("file://")])
         self._start = rng.states()
         self._last = ""
         self._before: list[str] = []
@@ -105,8 +109,8 @@ class ExplicitLoop:
         if here is not None and here.journal.is_forced():
             since = here.journal.begun
         found = current_store().find(self._code, self._inputs, limit=1)
-        usable = found and found[0].progress is not None and not found[0].not_saved and found[0].created >= since
-        return found[0] if usable else None
+        usable = found and found[0].progress is not None and found[0].created >= since
+        return found[0] if usable and obstacle(found[0], "") is None else None
 
     def _resumed(self, iterable: Iterable[Any], earlier: Checkpoint | None) -> Iterator[Any]:
         """What is left of it, with the state put back."""
@@ -123,6 +127,8 @@ class ExplicitLoop:
         if trail is None:
             return items  # other items than before
         self._trail, self._done, self._last = trail, earlier.progress.done, earlier.id
+        self._watch.adopt(earlier.files)
+        files.include(earlier.files)  # what it stands in has read them too
         self._seconds, self._start = earlier.seconds, {**self._start, **loaded[_START]}
         put_back(self._state, loaded[_STATE])
         for name, state in loaded.items():
@@ -133,18 +139,22 @@ class ExplicitLoop:
     def _walk(self, items: Iterator[Any]) -> Iterator[Any]:
         self._arm(0.0)
         began, saving = time.perf_counter() - self._seconds, 0.0
-        for item in items:
-            self._trail.note(item)
-            yield item
-            self._done += 1
-            if self._due or self._done == self._at:
-                started = time.perf_counter()
-                self._save(started - began - saving)
-                saving += time.perf_counter() - started
-                self._arm(time.perf_counter() - started)
-        self._save(time.perf_counter() - began - saving)
-        if self._timer is not None:
-            self._timer.cancel()
+        files.start(self._watch)
+        try:
+            for item in items:
+                self._trail.note(item)
+                yield item
+                self._done += 1
+                if self._due or self._done == self._at:
+                    started = time.perf_counter()
+                    self._save(started - began - saving)
+                    saving += time.perf_counter() - started
+                    self._arm(time.perf_counter() - started)
+            self._save(time.perf_counter() - began - saving, unfinished=False)
+        finally:  # also where it is left half-way
+            files.stop(self._watch)
+            if self._timer is not None:
+                self._timer.cancel()
 
     # Saving
 
@@ -161,12 +171,13 @@ class ExplicitLoop:
     def _ring(self) -> None:
         self._due = True
 
-    def _save(self, seconds: float) -> None:
+    def _save(self, seconds: float, *, unfinished: bool = True) -> None:
         if not self._problem and self._trail.problem:
             self._give_up(self._trail.problem)
         if self._problem:
             return
         progress = Progress(done=self._done, total=self._total, trail=self._trail.digest)
+        seen, moved = self._watch.seen(unfinished=unfinished), self._random()
         draft = Checkpoint(
             id="",
             created="",
@@ -177,10 +188,14 @@ class ExplicitLoop:
             inputs_digest=self._inputs,
             seconds=seconds,
             progress=progress,
+            random=tuple(_drawn(name, state) for name, state in moved[_START].items()),
+            files=seen,
+            folder=os.getcwd() if seen else "",
+            settings=settings_now(),
             meta={"workflow": "nbcheckpoint.loop", "cell": self._name},
         )
         try:
-            saved = current_store().save(draft, {_STATE: take(self._state), **self._random()}, wait=False)
+            saved = current_store().save(draft, {_STATE: take(self._state), **moved}, wait=False)
             if saved.checkpoint.not_saved:
                 item = saved.checkpoint.not_saved[0]
                 self._give_up(f"{item.name} ({item.type}{' at ' + item.path if item.path else ''}: {item.why})")
@@ -204,6 +219,10 @@ class ExplicitLoop:
             self._before = []
         self._before += [self._last] if self._last else []
         self._last, self._pending = saved.checkpoint.id, saved.done
+
+
+def _drawn(name: str, state: Any) -> Input:
+    return Input(name=name, digest=rng.digest(state), type=rng.PRISTINE if rng.is_pristine(name, state) else "seeded")
 
 
 def _identify(frame: types.FrameType, name: str, state: Any) -> tuple[str, str]:

@@ -22,15 +22,15 @@ from msgspec.structs import replace
 
 from nbcheckpoint.engine import aside, executors, policy
 from nbcheckpoint.engine.arguments import arguments_of, identify, reach_of, result_of
-from nbcheckpoint.engine.calling import STOPS, Call, Outcome
+from nbcheckpoint.engine.calling import ASKED, STOPS, Call, Outcome, given_back
 from nbcheckpoint.engine.context import Frame, current_store, frame, inside
 from nbcheckpoint.engine.effects import drive, drive_async
-from nbcheckpoint.engine.identity import obstacle
+from nbcheckpoint.engine.identity import moved_generator, obstacle
 from nbcheckpoint.engine.journal import Journal, Ticket, moments_ago, write
 from nbcheckpoint.engine.progress import Progress
 from nbcheckpoint.engine.submitting import came_to_nothing, received
 from nbcheckpoint.engine.worker import packed, work
-from nbcheckpoint.errors import Conflict, Error, Fenced, MapFailed, StoreError, UsageError
+from nbcheckpoint.errors import Conflict, Error, Fenced, MapFailed, StoreError, UsageError, tell
 from nbcheckpoint.model import Checkpoint, Step, StepStatus, utc_now
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT
@@ -112,7 +112,7 @@ class Committer:
                 self._bell.start()
 
     def failed(self, call: Call, error: BaseException) -> None:
-        self._write(self._step(call, "failed", error=f"{type(error).__name__}: {error}"[:2000]), call.ticket)
+        self._write(self._step(call, "failed", error=tell(error)[:2000]), call.ticket)
 
     def restored(self, call: Call, checkpoint: Checkpoint) -> None:
         """Written only where the record says something else."""
@@ -223,7 +223,7 @@ class Map:
                 durable=False,
                 meta={"total": len(self.items), "after": after},
             )
-            self.here = Frame(journal, slot, address, alone=False)
+            self.here = Frame(journal, slot, address)
         self.shown = {step.checkpoint for step in known.values()}
         at_the_end = journal is not None and self.policies.granularity == "group"
         self.committer = Committer(self.store, journal, known, at_the_end=at_the_end)
@@ -242,17 +242,20 @@ class Map:
         alike: Counter[str] = Counter()
         calls = [self._call(at, alike) for at in range(len(self.items))]
         found = self._saved(call.identity.digest for call in calls if call.identity is not None)
-        left = []
+        left: list[int] = []
         for at, call in enumerate(calls):
             assert call.identity is not None
-            checkpoint = found.get(call.identity.digest) if not call.identity.unidentified else None
+            there = found.get(call.identity.digest, []) if not call.identity.unidentified else []
+            # An item that drew random numbers drew them behind those before it.
+            usable = (kept for kept in there if not kept.random or not (left or moved_generator(kept)))
+            checkpoint = next(usable, None)
             if checkpoint is None or not self._restore(at, call, checkpoint):
                 left.append(at)
         self.calls = calls
         return left
 
-    def _saved(self, digests: Iterable[str]) -> dict[str, Checkpoint]:
-        """Inputs -> what they have left, of all that may be used."""
+    def _saved(self, digests: Iterable[str]) -> dict[str, list[Checkpoint]]:
+        """Inputs -> what they have left, of all that may be used if random numbers are as they were."""
         if self.parent is not None and self.parent.journal.is_forced():
             return {}
         wanted = set(digests)
@@ -262,20 +265,26 @@ class Map:
             candidates = self.store.find(self.reached.key, limit=None)
         expired = moments_ago(self.spec.expire) if self.spec.expire is not None else ""
         since = self.parent.journal.since if self.parent is not None else ""
-        usable: dict[str, Checkpoint] = {}
+        usable: dict[str, list[Checkpoint]] = {}
         for found in candidates:
             own = (self.parent is not None and found.run == self.parent.journal.run_id) or found.id in self.shown
-            fits = found.inputs_digest in wanted and found.inputs_digest not in usable
-            if fits and (own or found.created >= since) and obstacle(found, expired) is None:
-                usable[found.inputs_digest] = found
+            there = usable.get(found.inputs_digest, [])
+            fits = found.inputs_digest in wanted and all(kept.random for kept in there)
+            counts = own or (found.created >= since and not found.meta.get(ASKED))
+            if fits and counts and obstacle(found, expired, but_random=True) is None:
+                usable[found.inputs_digest] = [*there, found]
         return usable
 
     def _restore(self, at: int, call: Call, checkpoint: Checkpoint) -> bool:
         try:
             assert call.identity is not None
-            self.results[at] = result_of(self.store, checkpoint, call.identity)[RESULT]
+            values = result_of(self.store, checkpoint, call.identity)
         except Error:
             return False  # computed anew, like one that was never saved
+        given_back(checkpoint, values)
+        self.results[at] = values[RESULT]
+        if self.parent is not None:
+            self.parent.asked |= bool(checkpoint.meta.get(ASKED))
         self.committer.restored(call, checkpoint)
         self.restored += 1
         return True
@@ -283,9 +292,7 @@ class Map:
     def _call(self, at: int, alike: Counter[str]) -> Call:
         """The call for one item. What it is says where it stands; of equal ones, `alike` counts them."""
         with inside(self.here):
-            call = Call(
-                self.spec, [self.items[at]], self.shared, kind="item", alone=False, reached=self.reached, at="item"
-            )
+            call = Call(self.spec, [self.items[at]], self.shared, kind="item", reached=self.reached, at="item")
         call.committer = self.committer
         call.policies = self.policies
         arguments = arguments_of(self.spec.function, call.args, call.kwargs)
@@ -301,6 +308,8 @@ class Map:
     def end(self) -> list[Any]:
         self.committer.commit()
         self.progress.close()
+        if self.parent is not None and self.here is not None:
+            self.parent.asked |= self.here.asked
         done = len(self.items) - len(self.failures)
         failed = done < self.needed
         if self.ticket is not None and self.parent is not None:
@@ -372,7 +381,8 @@ class Map:
                 call.begin()
             except Conflict:  # a worker that outlived its parent has just written something: it may be the result
                 assert call.identity is not None
-                found = self._saved([call.identity.digest]).get(call.identity.digest)
+                there = self._saved([call.identity.digest]).get(call.identity.digest, [])
+                found = next((kept for kept in there if not moved_generator(kept)), None)
                 if found is not None and self._restore(at, call, found):
                     return Outcome(self.results[at])
                 continue

@@ -84,6 +84,7 @@ def ask(
     slot = here.next_slot(name)
     address = journal.address(slot, here.address)
     journal.arrive(slot)
+    here.asked = here.asked or not about
     shown = _shown(here, name, slot)
     question = Pause(
         name=shown,

@@ -66,6 +66,10 @@ class StepFunction(Generic[P, T]):
     def __nbcheckpoint_code__(self) -> Callable[..., Any]:
         return self.spec.function
 
+    @property
+    def __nbcheckpoint_files__(self) -> Sequence[str]:
+        return self.spec.files
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         protocol = Call(self.spec, args, kwargs).protocol()
         found: T = drive_async(protocol) if self.spec.is_async else drive(protocol)  # type: ignore[assignment]  # then T is a coroutine

@@ -88,7 +88,7 @@ def submit(
     """Run a step as soon as the futures among its arguments have results."""
     given = dict(kwargs)
     speculative = bool(given.pop("speculative", False))
-    call = Call(spec, args, given, alone=False)
+    call = Call(spec, args, given)
     call.speculative = speculative
     made = Submitted(call)
     if call.parent is not None:

@@ -1,7 +1,7 @@
 """Files a step's body opens, when several bodies run at once.
 
-The hook behind `FileWatch` sees every opening in the process. What another step opens is that one's matter; what is
-opened by a thread that belongs to no step could be anybody's, and counts for all.
+The hook behind `FileWatch` sees every opening in the process. What another step opens is that one's matter, and that of
+the steps it is part of; what is opened by a thread that belongs to no step could be anybody's, and counts for all.
 """
 
 from __future__ import annotations
@@ -11,20 +11,47 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from nbcheckpoint.fingerprint import files
+from nbcheckpoint.model import FileSeen
 
-_mine: ContextVar[object] = ContextVar("nbcheckpoint_watch", default=None)
+_mine: ContextVar[StepWatch | None] = ContextVar("nbcheckpoint_watch", default=None)
 
 
 class StepWatch(files.FileWatch):
-    """What one step opens."""
+    """What one step opens, and what the steps inside of it do."""
+
+    def __init__(self, ignore: Iterable[str] = ()) -> None:
+        super().__init__(ignore)
+        self.outer = _mine.get()
+
+    def concerns(self) -> bool:
+        """Is what happens now, in this thread or task, the step's doing?"""
+        return _mine.get() is None or _is_within(self)
 
     def note(self, path: str, *, reads: bool, writes: bool, appends: bool = False) -> None:
-        if _mine.get() in (self, None):
+        if self.concerns():
             super().note(path, reads=reads, writes=writes, appends=appends)
 
     def note_change(self, path: str, *, made: bool) -> None:
-        if _mine.get() in (self, None):
+        if self.concerns():
             super().note_change(path, made=made)
+
+    def include(self, files: Iterable[FileSeen]) -> None:
+        if self.concerns():
+            super().include(files)
+
+
+class LoopWatch(StepWatch):
+    """What is opened while a loop goes on, by the step it stands in; outside of every step, by anybody."""
+
+    def concerns(self) -> bool:
+        return self.outer is None or self.outer.concerns()
+
+
+def _is_within(watch: StepWatch) -> bool:
+    now = _mine.get()
+    while now is not None and now is not watch:
+        now = now.outer
+    return now is watch
 
 
 @contextmanager

@@ -101,6 +101,14 @@ class FileWatch:
             else:
                 self._earlier[file.path] = file
 
+    def include(self, files: Iterable[FileSeen]) -> None:
+        """What a part of the step had seen, that has not been run because its result was there."""
+        for file in files:
+            before = self._earlier.get(file.path)
+            if before is not None and before.digest != file.digest and not (before.written and file.written):
+                file = FileSeen(path=file.path)  # read by one part and changed before the other: that never matches
+            self._earlier[file.path] = file
+
     def seen(self, *, unfinished: bool = False) -> tuple[FileSeen, ...]:
         """Everything noted, as it is now.
 
@@ -225,6 +233,13 @@ def stop(watch: FileWatch) -> None:
     """Note no more. Stopping twice is fine."""
     if watch in _watches:
         _watches.remove(watch)
+
+
+def include(seen: Iterable[FileSeen]) -> None:
+    """Something is given back instead of run: these files it has read or written, as they were noted then."""
+    found = tuple(seen)
+    for watch in tuple(_watches) if found else ():
+        watch.include(found)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import os
 import random
 import sys
 from functools import lru_cache
@@ -36,13 +37,21 @@ _start: dict[str, Any] = {}
 
 def watch() -> None:
     """Remember how the generators were before the user could touch them. Call as early as possible."""
-    _start.setdefault("random", random.getstate()[1][:-1])
+    if "random" not in _start:
+        _start["random"] = random.getstate()[1][:-1]
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_forked)
     if "numpy" not in _start and "numpy.random" not in sys.modules:
         if not any(isinstance(finder, _NumpyFinder) for finder in sys.meta_path):
             sys.meta_path.insert(0, _NumpyFinder())
     elif "numpy.random" in sys.modules:
         # Imported before us: whether it was seeded since, nobody knows.
         _start.setdefault("numpy", None)
+
+
+def _forked() -> None:
+    """`random` seeds itself by chance in a forked child, before this is called. NumPy goes on with what it had."""
+    _start["random"] = random.getstate()[1][:-1]
 
 
 class _NumpyFinder(importlib.abc.MetaPathFinder):

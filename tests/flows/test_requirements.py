@@ -423,7 +423,7 @@ def refuse(event, arguments):
     assert event not in ("socket.connect", "socket.bind"), (event, arguments)
 
 sys.addaudithook(refuse)
-before = {name: getattr(sys, name) for name in ("excepthook", "displayhook", "stdout", "meta_path", "path_hooks")}
+before = {name: getattr(sys, name) for name in ("excepthook", "displayhook", "stdout", "path_hooks")}
 import nbcheckpoint as nbc
 declared = nbc.step(abs)
 piped = nbc.flow(lambda n: declared(n))

@@ -84,6 +84,24 @@ def test_a_pause_in_a_plain_cell(kernel: Kernel) -> None:
     kernel.run("%checkpoint plan")
 
 
+def test_what_a_step_has_read_counts_for_the_cell_it_was_given_back_to(kernel: Kernel, tmp_path: Path) -> None:
+    """A step that is not run opens no file: the cell depends on it all the same. So does one with a loop of ours."""
+    kernel.run(
+        "name = 'data'\n@nbc.step\ndef load(n):\n    return n, open(name + '.txt').read()\n"
+        "def gather(n):\n    found = []\n    for k in nbc.loop(range(n), name='gather', state=found, every=1):\n"
+        "        found.append(open(name + '.txt').read())\n    return found"
+    )
+    (tmp_path / "data.txt").write_text("before")
+    kernel.run("load(1), gather(1), nbc.open_store().flush()")
+    cell = "%%checkpointed\nx = load(1)\ny = gather(1)"
+    kernel.run(cell)
+    assert kernel.run("x, y").result == "((1, 'before'), ['before'])"
+    (tmp_path / "data.txt").write_text("and after")
+    kernel.run("x = y = 0")
+    kernel.run(cell)
+    assert kernel.run("x, y").result == "((1, 'and after'), ['and after'])"
+
+
 def test_a_mark_stands_with_what_the_cell_leaves(kernel: Kernel) -> None:
     kernel.run("%%checkpointed\nnbc.mark(stage='validated')\nx = 1")
     kernel.run("store = nbc.open_store()\nsteps = store.runs(limit=1)[0].steps(inner=True)")

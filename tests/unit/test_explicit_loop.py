@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import warnings
@@ -13,7 +14,7 @@ import pytest
 import nbcheckpoint as nbc
 from nbcheckpoint.engine import context as engine_context
 from nbcheckpoint.errors import UsageError
-from nbcheckpoint.store import open_store
+from nbcheckpoint.store import Store, open_store
 
 PROGRAM = """
 import os, random, sys
@@ -113,6 +114,63 @@ def test_items_in_another_order_begin_it_anew(here: object) -> None:
         assert go(Unseen([1, 2, 3, 4]), Unseen([3])) == [1, 2, 3]
         assert go(Unseen([4, 3, 2, 1]), Unseen([9])) == [4, 3, 2, 1]
         assert go(Unseen([4, 3, 9, 1]), Unseen([9])) == [4, 3, 9, 1], "also when it had come to its end"
+
+
+def read_all(stop: Unseen, path: str, ran: Unseen) -> list[str]:
+    seen: list[str] = []
+    for n in nbc.loop(range(3), name="reading", state=seen, every=1):
+        ran.append(n)
+        if n == stop[0]:
+            break
+        with open(path + ".txt") as file:
+            seen.append(file.read())
+    return seen
+
+
+def test_a_file_it_has_read_begins_it_anew_when_that_changes(here: Store, tmp_path: Path) -> None:
+    ran, path = Unseen(), str(tmp_path / "data")
+    Path(path + ".txt").write_text("before")
+    read_all(Unseen([2]), path, ran)
+    here.flush()
+    assert read_all(Unseen([2]), path, ran) == ["before"] * 2
+    assert ran == [0, 1, 2, 2], "it went on"
+    Path(path + ".txt").write_text("and after")
+    assert read_all(Unseen([9]), path, ran) == ["and after"] * 3
+    here.flush()
+    Path(path + ".txt").write_text("once more")
+    assert read_all(Unseen([9]), path, ran) == ["once more"] * 3, "also when it had come to its end"
+
+
+def test_what_it_has_written_is_written_again_when_it_is_gone(here: Store, tmp_path: Path) -> None:
+    def write_all(path: str) -> None:
+        for n in nbc.loop(range(2), name="writing", every=1):
+            Path(f"{path}{n}").write_text(str(n))
+
+    path = str(tmp_path / "part")
+    write_all(path)
+    here.flush()
+    Path(f"{path}1").unlink()
+    write_all(path)
+    assert Path(f"{path}1").read_text() == "1"
+
+
+def test_another_seed_begins_it_anew(here: Store) -> None:
+    def draw(stop: Unseen) -> list[float]:
+        drawn: list[float] = []
+        for n in nbc.loop(range(4), name="drawing", state=drawn, every=1):
+            if n == stop[0]:
+                break
+            drawn.append(random.random())
+        return drawn
+
+    before = random.getstate()
+    for seed, stop in ((1, 2), (1, 9), (2, 9), (1, 9), (2, 9)):
+        random.seed(seed)
+        expected = [random.random() for _ in range(min(stop, 4))]
+        random.seed(seed)
+        assert draw(Unseen([stop])) == expected
+        here.flush()
+    random.setstate(before)
 
 
 class Unseen(list):  # type: ignore[type-arg]

@@ -1,0 +1,386 @@
+"""What a step inside of another depends on, the other one depends on: also where the inner one was not run, but given
+back."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nbcheckpoint as nbc
+from nbcheckpoint.store import Store
+from tests.flows.bodies import note
+from tests.flows.test_flows import latest
+
+POOL: list[Any] = []
+
+
+@nbc.step
+def read(path: str) -> str:
+    with open(path + ".txt") as file:
+        return file.read()
+
+
+@nbc.step
+async def read_later(path: str) -> str:
+    await asyncio.sleep(0)
+    with open(path + ".txt") as file:
+        return file.read()
+
+
+@nbc.flow
+def reading(path: str) -> str:
+    return read(path)
+
+
+@nbc.step
+def called(path: str) -> str:
+    return read(path)
+
+
+@nbc.step
+def mapped(path: str) -> list[str]:
+    found: list[str] = read.map([path], progress=False)
+    return found
+
+
+@nbc.step
+def spread(path: str) -> list[str]:
+    found: list[str] = read.map([path], progress=False, concurrency=2)
+    return found
+
+
+@nbc.step
+def submitted(path: str) -> Any:
+    return read.submit(path).result()
+
+
+@nbc.step
+def flowed(path: str) -> str:
+    return reading(path)
+
+
+@nbc.step
+def twice_removed(path: str) -> str:
+    return called(path)
+
+
+@nbc.step
+async def awaited(path: str) -> Any:
+    return await asyncio.gather(read_later(path), read_later(path))
+
+
+@nbc.flow
+def whole(step: str, path: str) -> Any:
+    return globals()[step](path)
+
+
+@nbc.flow
+async def whole_later(path: str) -> Any:
+    return await awaited(path)
+
+
+WAYS = ["called", "mapped", "spread", "submitted", "flowed", "twice_removed"]
+
+
+def text(found: Any) -> str:
+    while not isinstance(found, str):
+        found = found[0]
+    return found
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["run", "given back"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_file_counts(store: Store, tmp_path: Path, way: str, known: bool) -> None:
+    path = str(tmp_path / "data")
+    Path(path + ".txt").write_text("before")
+    if known:
+        read(path)
+    assert text(whole(way, path)) == "before"
+    Path(path + ".txt").write_text("and after")
+    assert text(whole(way, path)) == "and after"
+    assert text(globals()[way](path)) == "and after", "also outside of a flow"
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["run", "given back"])
+def test_a_file_counts_for_async_ones(store: Store, tmp_path: Path, known: bool) -> None:
+    path = str(tmp_path / "data")
+    Path(path + ".txt").write_text("before")
+    if known:
+        asyncio.run(read_later(path))  # type: ignore[arg-type]  # a step of a coroutine function is one
+    assert text(asyncio.run(whole_later(path))) == "before"  # type: ignore[arg-type]  # the same
+    Path(path + ".txt").write_text("and after")
+    assert text(asyncio.run(whole_later(path))) == "and after"  # type: ignore[arg-type]  # the same
+
+
+def test_what_is_not_touched_is_still_given_back(store: Store, tmp_path: Path, ran: list[Any]) -> None:
+    @nbc.step
+    def outer(path: str) -> str:
+        note("outer")
+        return read(path)
+
+    path = str(tmp_path / "data")
+    Path(path + ".txt").write_text("same")
+    read(path)
+    assert outer(path) == outer(path) == "same"
+    assert ran == ["outer"]
+
+
+def test_files_a_step_is_said_to_depend_on_count_for_whoever_calls_it(store: Store, tmp_path: Path) -> None:
+    config = tmp_path / "a.cfg"
+    config.write_text("before")
+
+    @nbc.step(files=[str(tmp_path / "*.cfg")])
+    def configured() -> str:
+        return subprocess.run(["cat", config], check=True, capture_output=True, text=True).stdout
+
+    @nbc.step
+    def outer() -> str:
+        return configured()
+
+    assert (configured(), outer()) == ("before", "before")
+    config.write_text("and after")
+    assert (outer(), configured()) == ("and after", "and after")
+
+
+def test_a_file_that_is_changed_between_two_steps_is_not_what_either_of_them_saw(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "data.txt"
+
+    @nbc.step
+    def write(n: int) -> int:
+        path.write_text(str(n))
+        return n
+
+    @nbc.step
+    def outer() -> str:
+        first = read(str(tmp_path / "data"))
+        write(2)
+        return first
+
+    path.write_text("1")
+    assert outer() == "1"
+    assert outer() == "2", "now it begins with what it has left"
+
+
+# Questions
+
+
+@nbc.step
+def asking(n: int) -> Any:
+    return nbc.pause("Go on?", name="gate")
+
+
+@nbc.step
+def above(n: int) -> Any:
+    return asking(n)
+
+
+@nbc.step
+def mapping(n: int) -> Any:
+    return asking.map([n], progress=False)[0]
+
+
+@nbc.flow
+def gated(step: str) -> Any:
+    found = globals()[step](1)
+    if note("behind") % 2:
+        raise OSError("gone")
+    return found
+
+
+@pytest.mark.parametrize("step", ["asking", "above", "mapping"])
+def test_an_answer_is_one_for_its_run(store: Store, ran: list[Any], step: str) -> None:
+    """A step that has asked is given back to the run that was answered, and to no other."""
+    for answer in ("yes", "no"):
+        with pytest.raises(nbc.Paused) as asked:
+            gated(step)
+        store.answer(asked.value.run, asked.value.pause, answer)
+        with pytest.raises(OSError, match="gone"):
+            gated(step)
+        assert gated(step) == answer
+    assert len(store.runs()) == 2
+
+
+# Random numbers
+
+
+@nbc.step
+def draw(n: int) -> float:
+    return random.random()
+
+
+@nbc.step
+def draws(n: int) -> list[float]:
+    found: list[float] = draw.map(range(n), progress=False)
+    return found
+
+
+@nbc.flow
+def by_map(n: int) -> list[float]:
+    found: list[float] = draw.map(range(n), progress=False)
+    return [*found, random.random()]
+
+
+@nbc.flow
+def by_submit(n: int) -> list[float]:
+    return [*(draw.submit(k).result() for k in range(n)), random.random()]
+
+
+@nbc.flow
+def by_call(n: int) -> list[float]:
+    return [*(draw(k) for k in range(n)), random.random()]
+
+
+@nbc.flow
+def by_step(n: int) -> list[float]:
+    return [*draws(n), random.random()]
+
+
+def drawn(seed: int, count: int) -> list[float]:
+    random.seed(seed)
+    return [random.random() for _ in range(count)]
+
+
+@pytest.fixture
+def _random_again() -> Any:
+    state = random.getstate()
+    yield
+    random.setstate(state)
+
+
+@pytest.mark.usefixtures("_random_again")
+@pytest.mark.parametrize("flow", [by_map, by_submit, by_call, by_step], ids=lambda flow: flow.name)
+def test_another_seed_gives_other_numbers_and_the_same_one_the_same(store: Store, flow: Any) -> None:
+    for seed in (1, 2, 1, 2):
+        random.seed(seed)
+        found = flow(3)
+        assert found == drawn(seed, 4)
+
+
+@pytest.mark.usefixtures("_random_again")
+def test_items_that_draw_go_on_where_they_were(store: Store, ran: list[Any]) -> None:
+    """And in another order they are others: an item draws behind those before it."""
+
+    @nbc.step
+    def noisy(name: str) -> float:
+        if note(name) == 3:
+            raise KeyboardInterrupt
+        return random.random()
+
+    @nbc.flow(ignore=("names",))
+    def noise(names: Any) -> list[float]:
+        found: list[float] = noisy.map(names, progress=False)
+        return found
+
+    random.seed(5)
+    with pytest.raises(KeyboardInterrupt):
+        noise("abcd")
+    random.seed(5)
+    assert noise("abcd") == drawn(5, 4)
+    assert ran == ["a", "b", "c", "c", "d"]
+    random.seed(5)
+    assert noise("abcde") == drawn(5, 5)
+    assert ran[5:] == ["e"]
+    random.seed(5)
+    assert noise("bacd") == drawn(5, 4)
+    assert ran[6:] == ["b", "a", "c", "d"]
+
+
+@nbc.step
+def draw_numpy(n: int) -> float:
+    return float(np.random.random())
+
+
+@nbc.flow
+def elsewhere() -> tuple[list[float], list[float]]:
+    mine, numpys = (step.map([0], executor=POOL[0], progress=False) for step in (draw, draw_numpy))
+    return mine, numpys
+
+
+@pytest.mark.slow
+def test_what_a_worker_drew_from_a_seeded_generator_is_not_kept(store: Store) -> None:
+    """NumPy's was forked from ours: whether it is where it was, nobody can tell here. Python's own seeds itself by
+    chance in a new process, and one chance is as good as another."""
+    before = np.random.get_state()
+    np.random.seed(1)
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        POOL[:] = [pool]
+        elsewhere()
+    mine, numpys = (step for step in store.steps(latest(store).id, inner=True) if step.kind == "item")
+    assert mine.checkpoint
+    assert "seeded generator in another process" in numpys.meta["problem"]
+    np.random.seed(2)
+    expected = np.random.random()
+    np.random.seed(2)
+    assert draw_numpy(0) == expected
+    np.random.set_state(before)
+
+
+SCRIPT = """
+import random, sys
+import nbcheckpoint as nbc
+
+@nbc.step
+def draw():
+    print("ran", flush=True)
+    return random.random()
+
+print(draw())
+"""
+
+
+@pytest.mark.slow
+def test_numbers_nobody_has_seeded_are_kept_in_a_script_too(tmp_path: Path) -> None:
+    run = [sys.executable, "-c", SCRIPT]
+    said = [subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout for _ in range(2)]
+    assert said[0] == f"ran\n{said[1]}"
+
+
+# Errors
+
+
+def test_an_error_that_cannot_be_shown_is_raised_as_it_is(store: Store, ran: list[Any]) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+    @nbc.step
+    def fails(n: int) -> int:
+        if note(n) == 1:
+            raise Mute
+        return n
+
+    @nbc.flow
+    def failing() -> int:
+        return fails(1)
+
+    with pytest.raises(Mute):
+        failing()
+    assert latest(store).steps()[1].error == "Mute (which cannot be shown: RuntimeError)"
+    assert failing() == 1
+
+
+def test_the_end_of_an_iterator_is_raised_as_it_is(store: Store) -> None:
+    @nbc.step
+    def first(items: list[int]) -> int:
+        return next(iter(items))
+
+    @nbc.flow
+    def firsts() -> int:
+        try:
+            return first([])
+        except StopIteration:
+            return first([7])
+
+    assert firsts() == 7
+    assert [step.status for step in latest(store).steps()] == ["completed", "failed", "completed"]
+    with pytest.raises(StopIteration):
+        first([])
