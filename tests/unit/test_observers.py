@@ -19,13 +19,14 @@ from nbcheckpoint.store import Store, open_store
 
 @pytest.fixture
 def store() -> Iterator[Store]:
+    FAILING.clear()
     with open_store("memory://") as opened:
         context.use(opened)
         yield opened
         context.use(None)
 
 
-FAILING = [True]
+FAILING: list[bool] = []
 
 
 @nbc.step(retries=1, backoff=0.0, retry_on=KeyError)
