@@ -30,6 +30,11 @@ const LONG_ENOUGH = 5000;
 const COMPARED = 5;
 
 /**
+ * So many statements of a cell are compared; the server takes no more.
+ */
+const MOST_JOINED = 200;
+
+/**
  * Opens notebooks. Null where they open in another window.
  */
 export type Opener = (path: string) => Promise<NotebookPanel | null>;
@@ -69,7 +74,8 @@ export class Actions implements IActions {
   diff(run: IRun, step: IStep): Promise<void> {
     const trans = this._trans;
     return this._do(trans.__('Cannot compare'), async () => {
-      const options = await this._others(run, step);
+      const mine = leftBy(step, this._model.opened?.steps ?? []);
+      const options = await this._others(run, step, mine);
       if (options.length === 0) {
         throw new Refusal(
           trans.__('There is nothing to compare it with.'),
@@ -91,13 +97,13 @@ export class Actions implements IActions {
         trans
       });
       if (other) {
-        const diff = await this._model.api.diff(other, step.checkpoint);
-        const before =
+        const diff = await this._model.api.diff(other, mine);
+        const label =
           options.find(option => option.value === other)?.label ?? '';
         const view = (
           <DiffView
             diff={diff}
-            before={before}
+            before={label}
             after={`${stepName(step, trans)}, ${exactTime(step.started)}`}
             trans={trans}
           />
@@ -345,29 +351,32 @@ export class Actions implements IActions {
    */
   private async _others(
     run: IRun,
-    step: IStep
+    step: IStep,
+    mine: string
   ): Promise<{ value: string; label: string }[]> {
     const { api } = this._model;
     const trans = this._trans;
-    const mine = await api.runs({ workflow: run.workflow, limit: COMPARED });
-    const others = (mine?.list.runs ?? []).filter(other => other.id !== run.id);
+    const { workflow } = run;
+    const latest = (await api.runs({ workflow, limit: COMPARED }))?.list.runs;
+    const others = (latest ?? []).filter(other => other.id !== run.id);
     const found = new Map<string, { label: string; isSame: boolean }>();
     for (const other of [run, ...others]) {
       const { steps } = await api.steps(other.id, '', 1000);
-      for (const item of steps.reverse()) {
+      for (const item of [...steps].reverse()) {
         const isSame = isSamePlace(item, step);
         const fits = item.kind === step.kind && (isSame || other === run);
-        if (item.checkpoint && fits && !found.has(item.checkpoint)) {
+        const left = leftBy(item, steps);
+        if (left && fits && !found.has(left)) {
           const label = trans.__(
             '%1, %2',
             stepName(item, trans),
             exactTime(item.started || other.created)
           );
-          found.set(item.checkpoint, { label, isSame });
+          found.set(left, { label, isSame });
         }
       }
     }
-    found.delete(step.checkpoint);
+    found.delete(mine);
     return [...found]
       .map(([value, { label, isSame }]) => ({ value, label, isSame }))
       .sort((a, b) => Number(b.isSame) - Number(a.isSame));
@@ -416,6 +425,23 @@ function sayLooked(found: IVerified, trans: TranslationBundle): string {
     found.chunks,
     size(found.bytes)
   );
+}
+
+/**
+ * The checkpoints a step left, in one word as the server takes them: a cell's are those of its statements. Its own is
+ * only that of the last of them.
+ */
+export function leftBy(step: IStep, steps: ReadonlyArray<IStep>): string {
+  const inside = steps.filter(
+    item =>
+      step.kind === 'cell' &&
+      item.checkpoint &&
+      item.address.slice(0, item.address.lastIndexOf('.')) === step.address
+  );
+  return (inside.length > 0 ? inside : [step])
+    .map(item => item.checkpoint)
+    .slice(-MOST_JOINED)
+    .join(',');
 }
 
 /**

@@ -119,6 +119,7 @@ function decodeStep(body: unknown): IStep {
     error: text(step.error),
     checkpoint: text(step.checkpoint),
     cell: text(step.cell),
+    session: number(maybe(step.meta).session),
     progress: decodeProgress(maybe(step.meta)),
     pause: decodePause(maybe(maybe(step.meta).pause))
   };

@@ -34,8 +34,10 @@ export function Graph(props: IRunProps): JSX.Element {
 }
 
 function Picture(props: IRunProps & { graph: IGraph }): JSX.Element {
-  const { model, graph, trans } = props;
+  const { model, opened, graph, trans } = props;
   const id = React.useId();
+  // As the list of steps has it: the picture does not know what was cut short.
+  const seen = new Map(opened.steps.map(step => [step.address, step.status]));
   return (
     // It scrolls, so the keyboard has to get there.
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
@@ -80,7 +82,7 @@ function Picture(props: IRunProps & { graph: IGraph }): JSX.Element {
         {graph.nodes.map(node => (
           <Node
             key={node.id}
-            node={node}
+            node={{ ...node, status: seen.get(node.address) ?? node.status }}
             isChosen={model.step === node.address}
             choose={() => {
               model.step = node.address;

@@ -206,6 +206,7 @@ function Tabs(props: IRunProps): JSX.Element {
             aria-selected={tab === name}
             aria-controls={`${id}-panel`}
             tabIndex={tab === name ? 0 : -1}
+            title={label}
             onClick={() => setTab(name)}
           >
             {label}

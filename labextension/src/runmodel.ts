@@ -288,13 +288,19 @@ export function stateAfter(left: ReadonlyArray<ILeft>): IValue[] {
 }
 
 /**
- * The steps of a run whose kernel is gone: what was running then was cut short, whatever its record says. Pure.
+ * Steps as they stand: what was running when its kernel died was cut short, whatever its record says, and also when
+ * another kernel has gone on with the run since. Pure.
  */
 export function asSeen(run: IRun, steps: ReadonlyArray<IStep>): IStep[] {
   const isOver = run.status !== 'running' && run.status !== 'paused';
-  return steps.map(step =>
-    isOver && step.status === 'running'
-      ? { ...step, status: 'interrupted' }
-      : step
-  );
+  const cut = new Set<string>();
+  return steps.map(step => {
+    const isOld = step.session > 0 && step.session < run.sessions;
+    const isCut = isOver || isOld || cut.has(parent(step.address));
+    if (step.status !== 'running' || !isCut) {
+      return step;
+    }
+    cut.add(step.address);
+    return { ...step, status: 'interrupted' };
+  });
 }

@@ -110,6 +110,11 @@ export interface IStep {
   readonly cell: string;
 
   /**
+   * Which of the run's processes was at it, from 1; 0 where that is not known.
+   */
+  readonly session: number;
+
+  /**
    * How far it has come, for a loop that runs.
    */
   readonly progress: IProgress | null;

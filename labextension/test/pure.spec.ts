@@ -1,3 +1,4 @@
+import { leftBy } from '../src/actions';
 import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
 import { sayOffer } from '../src/offer';
@@ -310,4 +311,42 @@ it('what was running when its kernel died was cut short', () => {
     asSeen({ ...RUNS.runs[0], status }, [running])[0].status;
   expect(seen('interrupted')).toBe('interrupted');
   expect(seen('running')).toBe('running');
+});
+
+it('what an earlier kernel was at was cut short, though the run goes on in another', () => {
+  const at = (address: string, session: number): IStep => ({
+    ...STEPS[0],
+    status: 'running',
+    address,
+    session
+  });
+  const run: IRun = { ...RUNS.runs[0], status: 'running', sessions: 2 };
+  const steps = [at('0', 1), at('0.000', 0), at('1', 2), at('2', 0)];
+  expect(asSeen(run, steps).map(step => step.status)).toEqual([
+    'interrupted',
+    'interrupted',
+    'running',
+    'running'
+  ]);
+});
+
+it('a cell left what its statements left, a statement only its own', () => {
+  const made = (address: string, kind: string, checkpoint: string): IStep => ({
+    ...STEPS[0],
+    address,
+    kind,
+    checkpoint
+  });
+  const cell = made('1', 'cell', 'b');
+  const steps = [
+    made('0', 'cell', 'x'),
+    cell,
+    made('1.000', 'statement', 'a'),
+    made('1.001', 'statement', ''),
+    made('1.002', 'loop', 'b'),
+    made('1.002.0', 'item', 'i')
+  ];
+  expect(leftBy(cell, steps)).toBe('a,b');
+  expect(leftBy(steps[2], steps)).toBe('a');
+  expect(leftBy(made('2', 'map', 'm'), [made('2.0', 'item', 'i')])).toBe('m');
 });

@@ -39,6 +39,13 @@ Id = Annotated[
     str,
     Meta(pattern=rf"^[A-Za-z0-9._-]{{1,128}}{END}", description="an id: letters, digits, dots and dashes, 128 at most"),
 ]
+Ids = Annotated[
+    str,
+    Meta(
+        pattern=rf"^[A-Za-z0-9._-]{{1,128}}(,[A-Za-z0-9._-]{{1,128}}){{0,199}}{END}",
+        description="an id, or those of a cell's statements with commas between, 200 at most",
+    ),
+]
 Address = Annotated[
     str, Meta(pattern=rf"^[^\x00-\x1f\x7f]{{1,256}}{END}", description="the address of a step, as the page before says")
 ]
@@ -76,8 +83,8 @@ class StepsAsked(Asked, kw_only=True, frozen=True):
 
 
 class DiffAsked(Asked, kw_only=True, frozen=True):
-    a: Id
-    b: Id
+    a: Ids
+    b: Ids
 
 
 class WaitAsked(Asked, kw_only=True, frozen=True):

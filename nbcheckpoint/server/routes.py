@@ -20,6 +20,7 @@ from nbcheckpoint.model import Record
 from nbcheckpoint.retention import Policy
 from nbcheckpoint.server import asking
 from nbcheckpoint.server.asking import Asked, Download, Question, Route
+from nbcheckpoint.server.joining import compare_all
 from nbcheckpoint.server.stores import shown
 from nbcheckpoint.store.aio import AsyncStore, aside
 from nbcheckpoint.store.archive import Moved
@@ -88,9 +89,10 @@ async def preview_checkpoint(question: Question, store: AsyncStore) -> Record:
 
 
 async def diff_checkpoints(question: Question, store: AsyncStore) -> Record:
-    """What differs between two checkpoints, from `a` to `b`."""
+    """What differs between two checkpoints, or between all that two cells left, from `a` to `b`."""
     asked: asking.DiffAsked = question.query
-    return await store.diff(asked.a, asked.b)
+    a, b = [[await store.checkpoint(id) for id in ids.split(",")] for ids in (asked.a, asked.b)]
+    return compare_all(a, b)
 
 
 async def answer_run(question: Question, store: AsyncStore) -> Record:

@@ -103,6 +103,21 @@ def test_diff_shows_code_and_variables_side_by_side(tidy: Page, lab: Jupyter, fo
     expect(dialog(tidy).get_by_role("row", name=re.compile("^total changed"))).to_contain_text("200")
 
 
+def test_a_cell_is_compared_with_all_its_statements(tidy: Page, lab: Jupyter, folder: str) -> None:
+    """The one that changed is not the last."""
+    panel = trained(tidy, lab, folder)
+    set_source(tidy, 2, "%%checkpointed train\ntotal = sum(data) * 10\nprint('total', total)")
+    run_cell(tidy, 2)
+    expect(step(panel, "train")).to_have_count(2)
+    step(panel, "train").last.click()
+    panel.get_by_role("button", name="Diff with…").click()
+    press_in(dialog(tidy), "Show the difference")
+    sides = dialog(tidy).locator(".nbc-Sides")
+    expect(sides.locator("[data-kind=changed] td")).to_have_text(["total = sum(data)", "total = sum(data) * 10"])
+    expect(sides).to_contain_text("print('total', total)")
+    expect(dialog(tidy).get_by_role("row", name=re.compile("^total changed"))).to_contain_text("200")
+
+
 def planted(lab: Jupyter, folder: str, **fields: Any) -> str:
     with store_in(lab, folder) as store:
         run = store.begin_run("a.ipynb")

@@ -80,6 +80,10 @@ def test_kill_reload_restore_resume_finish(page: Page, lab: Jupyter, folder: str
     expect(cell(page, 3).locator(".nbc-Badge")).to_contain_text(re.compile(r"^\d+/40$"))
     mine = runs(sidebar(page), "mine")
     expect(mine.first).to_have_attribute("data-status", "running")
+    mine.first.click()
+    steps = sidebar(page).locator(".nbc-Step", has_text="for epoch in range(40)")
+    expect(steps.first).to_have_attribute("data-status", "interrupted")  # what the killed kernel was at
+    expect(steps.last).to_have_attribute("data-status", "completed")
     page.screenshot(path=ARTIFACTS / "story-resumed.png")
     resumed = cell(page, 4).locator(".jp-OutputArea").inner_text()
     epochs = [epoch for epoch, _ in tally(lab, folder)]

@@ -233,6 +233,11 @@ def test_diff_prune_verify_and_delete_answer_as_the_command_line_does(server: Se
     run = add_run(store)
     a, b = add_step(store, run, {"x": 1}), add_step(store, run, {"x": 2}, source="x = 2")
     assert told(server, "diff", a=a.id, b=b.id) == from_cli(store, "diff", a.id, b.id)
+    # A cell is all of its statements: what the second of them changed is there, and so is the code of both.
+    c = add_step(store, run, {"y": 1}, source="y = 1")
+    cells = told(server, "diff", a=f"{a.id},{c.id}", b=f"{b.id},{c.id}")
+    assert [item["name"] for item in cells["values"]] == ["x"]
+    assert " y = 1" in cells["code"]
     spoken = {"older_than": "7d", "keep": 3, "max_size": "1GB"}
     expected = from_cli(store, "prune", "--dry-run", "--older-than", "7d", "--keep", "3", "--max-size", "1GB")
     assert told(server, "prune", method="POST", body={"dry_run": True, **spoken}) == expected
