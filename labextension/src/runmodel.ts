@@ -301,6 +301,7 @@ export function asSeen(run: IRun, steps: ReadonlyArray<IStep>): IStep[] {
       return step;
     }
     cut.add(step.address);
-    return { ...step, status: 'interrupted' };
+    const progress = step.progress && { ...step.progress, left: null };
+    return { ...step, status: 'interrupted', progress };
   });
 }

@@ -260,10 +260,11 @@ def test_what_is_exported_can_be_imported_and_is_not_trusted(tidy: Page, lab: Ju
 def test_resume_from_the_panel_opens_the_notebook_and_runs_on(tidy: Page, lab: Jupyter, folder: str) -> None:
     panel = trained(tidy, lab, folder)
     save(tidy)
+    # Now: between two notebooks there is another store in front, and then the run is closed by itself.
+    panel.locator(".nbc-Back").click()
     tidy.evaluate("async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown() }")
     tidy.evaluate("() => window.jupyterapp.shell.currentWidget.dispose()")
     open_notebook(tidy, lab.write_notebook(f"{folder}/other.ipynb", "1"), kernel=False)
-    panel.locator(".nbc-Back").click()
     row = runs(panel, "all").filter(has_text="train.ipynb")
     expect(row).to_have_attribute("data-status", "completed")
     in_menu(tidy, row, "Resume the run")
