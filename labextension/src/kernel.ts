@@ -20,6 +20,12 @@ export type Word = 'status' | 'auto' | 'plan' | 'resume' | 'restore' | 'forget';
 const NAME = 'nbcheckpoint';
 
 /**
+ * So long a kernel may be busy with what nobody sees, in milliseconds: one that has just started answers other questions
+ * first.
+ */
+export const MOMENT = 3000;
+
+/**
  * The expression that asks. The arguments go as JSON inside a Python text: what is in them is never code.
  */
 export function expression(word: Word, options: Fields): string {
@@ -94,13 +100,57 @@ async function idle(
       trans.__('Choose one in the Kernel menu.')
     );
   }
-  if (kernel.connectionStatus !== 'connected' || kernel.status !== 'idle') {
-    throw new Refusal(
-      trans.__('The kernel is busy.'),
-      trans.__('Wait until it is done, or interrupt it.')
-    );
-  }
-  return kernel;
+  await untilIdle(session, MOMENT, busy(trans));
+  return session.session?.kernel ?? kernel;
+}
+
+/**
+ * Until the kernel is connected and waits; not for ever.
+ *
+ * @param patience In milliseconds.
+ * @param late What is thrown after that.
+ */
+export function untilIdle(
+  session: ISessionContext,
+  patience: number,
+  late: Refusal
+): Promise<void> {
+  const isIdle = (): boolean => {
+    const kernel = session.session?.kernel;
+    return kernel?.connectionStatus === 'connected' && kernel.status === 'idle';
+  };
+  return new Promise((resolve, reject) => {
+    const end = (): void => {
+      window.clearTimeout(timer);
+      session.statusChanged.disconnect(look);
+      session.connectionStatusChanged.disconnect(look);
+      session.kernelChanged.disconnect(look);
+    };
+    const look = (): void => {
+      if (isIdle()) {
+        end();
+        resolve();
+      }
+    };
+    const timer = window.setTimeout(() => {
+      end();
+      reject(late);
+    }, patience);
+    session.statusChanged.connect(look);
+    session.connectionStatusChanged.connect(look);
+    session.kernelChanged.connect(look);
+    look();
+  });
+}
+
+/**
+ * Why not now.
+ */
+export function busy(trans: TranslationBundle): Refusal {
+  return new Refusal(
+    trans.__('The kernel is busy.'),
+    trans.__('Wait until it is done, or interrupt it.')
+  );
 }
 
 /**

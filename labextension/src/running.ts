@@ -11,7 +11,13 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { cellIndex } from './document';
+import { MOMENT, busy, untilIdle } from './kernel';
 import { Refusal } from './problem';
+
+/**
+ * How long a kernel may take to start, in milliseconds.
+ */
+const PATIENCE = 60_000;
 
 /**
  * See to it that a notebook has a kernel that waits.
@@ -33,53 +39,16 @@ export async function haveKernel(
   } else if (status === 'dead') {
     await session.restartKernel();
   } else if (status === 'busy') {
-    throw new Refusal(
-      trans.__('The kernel is busy.'),
-      trans.__('Wait until it is done, or interrupt it.')
-    );
+    await untilIdle(session, MOMENT, busy(trans));
   }
-  await untilIdle(session, trans);
-}
-
-/**
- * Until the kernel is connected and waits; not for ever.
- */
-export function untilIdle(
-  session: ISessionContext,
-  trans: TranslationBundle,
-  patience = 60_000
-): Promise<void> {
-  const isIdle = (): boolean => {
-    const kernel = session.session?.kernel;
-    return kernel?.connectionStatus === 'connected' && kernel.status === 'idle';
-  };
-  return new Promise((resolve, reject) => {
-    const end = (): void => {
-      window.clearTimeout(timer);
-      session.statusChanged.disconnect(look);
-      session.connectionStatusChanged.disconnect(look);
-      session.kernelChanged.disconnect(look);
-    };
-    const look = (): void => {
-      if (isIdle()) {
-        end();
-        resolve();
-      }
-    };
-    const timer = window.setTimeout(() => {
-      end();
-      reject(
-        new Refusal(
-          trans.__('The kernel does not answer.'),
-          trans.__('Restart it in the Kernel menu, and try again.')
-        )
-      );
-    }, patience);
-    session.statusChanged.connect(look);
-    session.connectionStatusChanged.connect(look);
-    session.kernelChanged.connect(look);
-    look();
-  });
+  await untilIdle(
+    session,
+    PATIENCE,
+    new Refusal(
+      trans.__('The kernel does not answer.'),
+      trans.__('Restart it in the Kernel menu, and try again.')
+    )
+  );
 }
 
 /**
