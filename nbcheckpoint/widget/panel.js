@@ -258,7 +258,7 @@ class Panel {
 
   _showRun() {
     const run = this._run;
-    this._dialog = make("div", { class: "nbcp-dialog", hidden: true });
+    this._dialog = make("div", { class: "nbcp-dialog", role: "alertdialog", hidden: true });
     this._preview = make("div", { class: "nbcp-preview" });
     const list = make(
       "ul",
@@ -393,9 +393,11 @@ class Panel {
 
   /** A question within the panel: what is lost is said before it is. */
   _ask(text, actions, ...more) {
+    const before = document.activeElement;
     const close = () => {
       this._dialog.hidden = true;
       this._dialog.replaceChildren();
+      before?.focus();
     };
     const doing = Object.entries(actions).map(([label, act]) =>
       button(label, () => this._try(async () => (close(), await act())), { class: "nbcp-primary" })
@@ -405,8 +407,16 @@ class Panel {
       ...more,
       make("div", { class: "nbcp-actions" }, ...doing, button(doing.length ? "Cancel" : "Close", close))
     );
+    this._dialog.setAttribute("aria-label", text);
+    this._dialog.onkeydown = event => {
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        close();
+      }
+    };
     this._dialog.hidden = false;
-    this._dialog.querySelector("button").focus();
+    // What loses something is not what Enter does.
+    this._dialog.querySelector("button:last-child").focus();
   }
 
   _question(step) {

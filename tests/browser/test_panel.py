@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from nbcheckpoint.model import Step
 from tests.browser.conftest import ARTIFACTS
 from tests.browser.jupyter import Jupyter
+from tests.browser.looks import THEMES, violations, wear
 from tests.browser.pages import cell, open_in_lab, restart_kernel, run_all, store_in, wait_until_idle
 from tests.stores import draft
 
@@ -81,12 +82,18 @@ def test_look_restore_answer_delete_and_survive_a_restart(page: Page, lab: Jupyt
     steps.filter(has_text="restored").or_(steps.filter(has_text="completed")).nth(1).click()
     expect(panel.locator(".nbcp-preview td", has_text="[1, 2, 3]")).to_be_visible()
     panel.scroll_into_view_if_needed()
-    page.screenshot(path=ARTIFACTS / "panel-light.png")
 
     # Restore: first what would change, then it does.
     panel.get_by_role("button", name="Restore…", exact=True).click()
     dialog = panel.locator(".nbcp-dialog")
     expect(dialog.locator("tr", has_text="overwritten")).to_contain_text("replaced")
+    # In every theme, with a run, a step, its preview and a question in sight.
+    found: list[str] = []
+    for theme in reversed(THEMES):
+        wear(page, theme)
+        found += violations(page, ".nbcp")
+        page.screenshot(path=ARTIFACTS / f"panel-{theme.replace(' ', '-').lower()}.png")
+    assert found == []
     dialog.get_by_role("button", name="Restore").click()
     expect(panel.get_by_role("status")).to_contain_text("Restored: ")
     cell(page, 4).locator(".cm-content").click()
@@ -145,6 +152,15 @@ def test_all_of_it_by_keyboard_in_a_dark_theme(page: Page, lab: Jupyter, folder:
     page.keyboard.press("Tab")
     expect(panel.get_by_role("button", name="Restore…", exact=True)).to_be_focused()
     expect(panel.get_by_role("button", name="Delete…", exact=True)).to_be_disabled()  # it is running
+    # The question takes the focus, with Cancel first, and gives it back.
+    page.keyboard.press("Enter")
+    dialog = panel.get_by_role("alertdialog")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(dialog.get_by_role("button", name="Restore")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(panel.get_by_role("button", name="Restore…", exact=True)).to_be_focused()
     page.keyboard.press("Tab")
     expect(steps.first).to_be_focused()
     page.keyboard.press("ArrowDown")
@@ -152,8 +168,6 @@ def test_all_of_it_by_keyboard_in_a_dark_theme(page: Page, lab: Jupyter, folder:
     expect(panel.locator(".nbcp-preview td", has_text="[1, 2, 3]")).to_be_visible()
     back = page.evaluate("() => getComputedStyle(document.querySelector('.nbcp')).backgroundColor")
     assert sum(map(int, back.removeprefix("rgb(").removesuffix(")").split(","))) < 200, f"not dark: {back}"
-    panel.scroll_into_view_if_needed()
-    page.screenshot(path=ARTIFACTS / "panel-dark.png")
     assert_nothing_ran(page)
 
 
