@@ -217,7 +217,7 @@ class Walk:
 
 @nbc.flow
 def graph_inside(n: int) -> Any:
-    return last(Walk.shown(_made(False)._flow(1, True, {})({"n": first(n)})))
+    return last(Walk.shown(_made(False)._flow({"every": 1})({"n": first(n)})))
 
 
 KINDS: dict[str, Any] = {
