@@ -94,7 +94,9 @@ def unknown_names(text: str) -> Iterator[str]:
         r"(?<![_.])NBCHECKPOINT_[A-Z_]+": lambda name: name in facts.variables(),
         r"\bnbc\.(\w+)": lambda name: hasattr(nbcheckpoint, name),
         r"\b(?:store|other)\.(\w+)\(": lambda name: hasattr(Store, name),
-        r"(?<![\w./<-])nbcheckpoint\.((?:\w+\.)*\w+)": _resolves,
+        r"(?<![\w./<-])nbcheckpoint\.((?:\w+\.)*\w+)": lambda name: (
+            _resolves(name) or f'entry-points."nbcheckpoint.{name}"' in project
+        ),
         r"\bon_\w+": lambda name: name in facts.POLICIES or name in POLICY_LIKE,
         r"nbcheckpoint\[(\w+)\]": lambda name: f"\n{name} = [" in project,
     }
