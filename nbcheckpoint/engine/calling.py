@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from nbcheckpoint.codec.pickle import Reference
-from nbcheckpoint.engine import aside, policy
+from nbcheckpoint.engine import aside, context, policy
 from nbcheckpoint.engine.arguments import (
     RETURNED,
     Reach,
@@ -246,12 +246,15 @@ class Call:
 
     def _counts(self, found: Checkpoint) -> bool:
         """A run that is to compute everything uses only what it has computed itself; and each asks for itself."""
-        recorded = self.parent.journal.recorded(self.slot) if self.parent is not None else None
-        own = found.run == self.run or (recorded is not None and recorded.checkpoint == found.id)
+        since, own = context.since, False
+        if self.parent is not None:
+            recorded = self.parent.journal.recorded(self.slot)
+            own = found.run == self.run or (recorded is not None and recorded.checkpoint == found.id)
+            since = self.parent.journal.since
         if not own and found.meta.get(ASKED):
             self.reason = explain.simple("forced", "it asks a question, and that was answered for another run")
             return False
-        if not own and self.parent is not None and found.created < self.parent.journal.since:
+        if not own and found.created < since:
             self.reason = explain.simple("forced", "a fresh run computes everything")
             return False
         return True
@@ -466,15 +469,10 @@ class Call:
         watch.mention(text for text in identity.values.values() if type(text) is str)
         seen = watch.seen()
         files.include((*seen, *files_among(identity.inputs)))  # whatever this is a part of depends on them too
-        draft = Checkpoint(
-            id="",
-            created="",
-            run=self.run,
-            step=self.address,
-            name=self.spec.name,
-            code=identity.code,
+        draft = self.draft(
+            identity.code,
+            seconds,
             inputs_digest=identity.digest,
-            seconds=seconds,
             source=source_of(self.spec.function),
             inputs=identity.inputs,
             random=drawn,
@@ -489,6 +487,11 @@ class Call:
             draft = replace(draft, meta={**draft.meta, RETURNED: references[id(value)].name})
             value = None
         return self.committed(draft, {RESULT: value, **moved}, references)
+
+    def draft(self, code: str, seconds: float, **fields: Any) -> Checkpoint:
+        """What it is about to leave."""
+        own: dict[str, Any] = {"run": self.run, "step": self.address, "name": self.spec.name, **fields}
+        return Checkpoint(id="", created="", code=code, seconds=seconds, **own)
 
     def committed(
         self, draft: Checkpoint, values: Mapping[str, Any], references: Mapping[int, Reference] | None = None

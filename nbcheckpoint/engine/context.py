@@ -148,6 +148,16 @@ marks: dict[str, Any] = {}
 """What was marked where there is no step, but a cell: it stands with what that cell leaves."""
 
 
+since = ""
+"""What is older does not count in this process: it was begun to compute everything. See `count_from`."""
+
+
+def count_from(moment: str) -> None:
+    """Let nothing count that was saved before this moment; "": let everything."""
+    global since
+    since = moment
+
+
 def use(store: Store | None) -> None:
     """Work with this store from here on; None: with the one that `open_store()` finds."""
     _chosen[:] = [store] if store is not None else []

@@ -159,8 +159,8 @@ class FlowFunction(Generic[P, T]):
         shown = {name: _shown(name, value) for name, value in arguments.items()}
         meta = {"inputs_digest": digest, "origin": self.spec.origin, "environment": snapshot(), **self.spec.meta}
         meta["policies"] = dict(self.spec.settings)
-        if fresh:
-            meta["since"] = utc_now()
+        if fresh or context.since:
+            meta["since"] = utc_now() if fresh else context.since
         run = store.begin_run(self.name, kind=self.spec.kind, inputs=shown, meta=meta, tags=self.spec.tags)
         return (yield from self._work(run, args, kwargs))
 
@@ -169,7 +169,8 @@ class FlowFunction(Generic[P, T]):
         for run in _newest_first(store, self.name):
             same = run.meta.get("inputs_digest") == digest and run.meta.get("origin") == self.spec.origin
             if same and run.trusted and not run.meta.get("forked"):
-                return run if run.status in RESUMABLE else None
+                counts = run.status in RESUMABLE and run.created >= context.since
+                return run if counts else None
         return None
 
     def _find(self, run: str | None) -> Run:

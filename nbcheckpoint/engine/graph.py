@@ -380,14 +380,6 @@ class _NodeCall(Call):
         noticed: Sequence[StepWatch],
         marks: Mapping[str, Any],
     ) -> tuple[Checkpoint | None, str]:
-        draft = Checkpoint(
-            id="",
-            created="",
-            run=self.run,
-            step=self.address,
-            name=self.spec.name,
-            code=blake3(f"node {self.graph.name} {self.spec.name}".encode()).hexdigest(),
-            seconds=seconds,
-            meta={"workflow": self.graph.name, "cell": f"{self.run} {self.slot}", "marks": dict(marks)},
-        )
-        return self.committed(draft, {RESULT: value})
+        code = blake3(f"node {self.graph.name} {self.spec.name}".encode()).hexdigest()
+        meta = {"workflow": self.graph.name, "cell": f"{self.run} {self.slot}", "marks": dict(marks)}
+        return self.committed(self.draft(code, seconds, meta=meta), {RESULT: value})

@@ -25,6 +25,7 @@ from typing import Any
 
 from blake3 import blake3
 
+from nbcheckpoint.engine import context
 from nbcheckpoint.engine.context import current_store, frame
 from nbcheckpoint.engine.identity import obstacle, settings_now
 from nbcheckpoint.engine.pace import Pace
@@ -105,7 +106,7 @@ class ExplicitLoop:
 
     def _find(self) -> Checkpoint | None:
         here = frame()
-        since = here.journal.since if here is not None else ""  # a fresh run begins its loops anew
+        since = here.journal.since if here is not None else context.since  # a fresh run begins its loops anew
         if here is not None and here.journal.is_forced():
             since = here.journal.begun
         found = current_store().find(self._code, self._inputs, limit=1)

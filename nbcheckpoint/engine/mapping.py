@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from nbcheckpoint.engine import aside, executors, policy
+from nbcheckpoint.engine import aside, context, executors, policy
 from nbcheckpoint.engine.arguments import arguments_of, identify, reach_of, result_of
 from nbcheckpoint.engine.calling import ASKED, STOPS, Call, Outcome, given_back
 from nbcheckpoint.engine.context import Frame, current_store, frame, inside
@@ -201,6 +201,7 @@ class Map:
         self.here: Frame | None = None
         self.ticket: Ticket | None = None
         self.restored = 0
+        self.edited = False
         self._lock = threading.Lock()
         self._noted = time.monotonic()
 
@@ -213,15 +214,16 @@ class Map:
         if self.parent is not None and journal is not None:
             slot = self.parent.next_slot(f"{self.spec.name}[]")
             address = journal.address(slot, self.parent.address)
-            journal.recorded(slot)
+            recorded = journal.recorded(slot)
             journal.arrive(slot)
             known = journal.steps_below(address)
             after = self.parent.led_to([self.items, *self.shared.values()])
+            meta, checkpoint = {"total": len(self.items), "after": after}, ""
+            if recorded is not None and recorded.meta.get("edited"):
+                self._put_in_place(recorded)
+                meta, checkpoint = {**meta, "edited": True}, recorded.checkpoint
             self.ticket = journal.begin(
-                *(slot, address, self.spec.name),
-                kind="map",
-                durable=False,
-                meta={"total": len(self.items), "after": after},
+                *(slot, address, self.spec.name), kind="map", durable=False, meta=meta, checkpoint=checkpoint
             )
             self.here = Frame(journal, slot, address)
         self.shown = {step.checkpoint for step in known.values()}
@@ -229,9 +231,20 @@ class Map:
         self.committer = Committer(self.store, journal, known, at_the_end=at_the_end)
         salt = f"{journal.run_id} {self.here.slot}" if self.spec.scope == "run" and journal and self.here else ""
         self.reached = reach_of(self.spec.function, salt=salt, files=self.spec.files, private=self.store.private_digest)
-        left = self._look_up()
+        left = self._look_up() if not self.edited else []
         self.progress = Progress(self.spec.name, len(self.items), self.restored, quiet=self.quiet)
         return left
+
+    def _put_in_place(self, recorded: Step) -> None:
+        """Somebody has put results in the place of what the items came to, in a fork: one for each."""
+        found = self.store.restore(recorded.checkpoint)[RESULT]
+        if not isinstance(found, (list, tuple)) or len(found) != len(self.items):
+            what = f"{len(found)} results" if isinstance(found, (list, tuple)) else f"a {type(found).__name__}"
+            raise UsageError(
+                f"map {self.spec.name} was edited to {what}, and has {len(self.items)} items",
+                hint="fork again with a list of one result for each item, or name one item by its address",
+            )
+        self.results, self.edited, self.restored = list(found), True, len(found)
 
     @functools.cached_property
     def policies(self) -> policy.Policies:
@@ -248,11 +261,18 @@ class Map:
             there = found.get(call.identity.digest, []) if not call.identity.unidentified else []
             # An item that drew random numbers drew them behind those before it.
             usable = (kept for kept in there if not kept.random or not (left or moved_generator(kept)))
-            checkpoint = next(usable, None)
+            checkpoint = self._edited(call) or next(usable, None)
             if checkpoint is None or not self._restore(at, call, checkpoint):
                 left.append(at)
         self.calls = calls
         return left
+
+    def _edited(self, call: Call) -> Checkpoint | None:
+        """What somebody has put in the place of an item's result, in a fork."""
+        recorded = self.here.journal.recorded(call.slot) if self.here is not None else None
+        if recorded is None or not recorded.meta.get("edited"):
+            return None
+        return self.store.checkpoint(recorded.checkpoint)
 
     def _saved(self, digests: Iterable[str]) -> dict[str, list[Checkpoint]]:
         """Inputs -> what they have left, of all that may be used if random numbers are as they were."""
@@ -264,7 +284,7 @@ class Map:
         else:
             candidates = self.store.find(self.reached.key, limit=None)
         expired = moments_ago(self.spec.expire) if self.spec.expire is not None else ""
-        since = self.parent.journal.since if self.parent is not None else ""
+        since = self.parent.journal.since if self.parent is not None else context.since
         usable: dict[str, list[Checkpoint]] = {}
         for found in candidates:
             own = (self.parent is not None and found.run == self.parent.journal.run_id) or found.id in self.shown

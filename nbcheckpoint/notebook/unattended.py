@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from nbcheckpoint.engine import context
 from nbcheckpoint.errors import Fenced, StoreError
 from nbcheckpoint.notebook import outputs
 from nbcheckpoint.notebook.auto import switch
@@ -37,6 +38,7 @@ def begin(*, run: str = "", holder: str = "", since: str = "", words: tuple[str,
             pass  # a full or read-only disk, or somebody else is at it: what was saved is restored all the same
     switch(checkpointer, list(words))
     checkpointer.since = since
+    context.count_from(since)
     checkpointer.unattended = True
     outputs.MAX_TEXT = MAX_TEXT
     session.on_progress = _teller(shell.kernel)

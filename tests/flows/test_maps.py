@@ -317,3 +317,46 @@ def test_retention_keeps_every_item_of_a_run_that_stays(store: Store, ran: list[
     ran.clear()
     assert pipeline(list(range(30))) == [n * 2 for n in range(30)]
     assert ran == []
+
+
+# Other results, in a fork
+
+
+@nbc.step
+def scaled(n: int) -> int:
+    note(n)
+    return n * 10
+
+
+@nbc.step
+def added(parts: list[int]) -> int:
+    note("added")
+    return sum(parts)
+
+
+@nbc.flow
+def scaling() -> int:
+    return added(scaled.map([1, 2, 3], progress=False))
+
+
+def test_a_fork_can_have_other_results_of_a_map(store: Store, ran: list[Any]) -> None:
+    """All of them, by the address of the map; or one, by that of its item."""
+    assert scaling() == 60
+    run = latest(store).id
+    whole, item, *_ = (step.address for step in store.steps(run, inner=True) if step.name == "scaled")
+    for edits, expected in (({whole: [5, 6, 7]}, 18), ({item: 100}, 150)):
+        ran.clear()
+        other = store.fork(run, at=whole, edits=edits)
+        assert scaling.resume(other.id) == expected
+        assert ran == ["added"]
+        assert scaling.resume(other.id, start_at="added") == expected, "and they stay"
+    assert scaling.resume(run) == 60
+
+
+@pytest.mark.parametrize(("results", "what"), [([5, 6], "2 results"), (5, "a int")])
+def test_a_fork_with_too_few_results_says_so(store: Store, ran: list[Any], results: Any, what: str) -> None:
+    scaling()
+    run = latest(store).id
+    other = store.fork(run, at="000001", edits={"000001": results})
+    with pytest.raises(UsageError, match=f"map scaled was edited to {what}, and has 3 items"):
+        scaling.resume(other.id)

@@ -204,6 +204,46 @@ def test_fresh_computes_anew_and_still_goes_on_after_a_crash(notebook: Path, str
     assert (folder / "out.ipynb").read_bytes() == straight
 
 
+FLOWING = (
+    "import os, time\nimport nbcheckpoint as nbc\ndef ran(what):\n    os.system(f'echo {what} >> ran')",
+    "@nbc.step\ndef memo(n):\n    ran(f'memo{n}')\n    return n\n"
+    "@nbc.step\ndef last(n):\n    ran('last')\n"
+    "    while os.path.exists('hold'):\n        time.sleep(0.05)\n    return n\n"
+    "@nbc.flow\ndef flow(n):\n    return last(memo(n) + sum(memo.map([20, 30], progress=False)))\n"
+    "def summed(n):\n    state = {'sum': 0}\n    for k in nbc.loop(range(n), name='sums', state=state, every=1):\n"
+    "        ran(f'turn{k}')\n        state['sum'] += k\n    return state['sum']",
+    "memo(1), memo.map([2, 3], progress=False), summed(3), nbc.open_store().flush()",
+    "flow(10)",
+)
+ALL = ["memo1", "memo2", "memo3", "turn0", "turn1", "turn2", "memo10", "memo20", "memo30", "last"]
+
+
+def test_fresh_counts_for_steps_flows_and_loops_too(tmp_path: Path) -> None:
+    """What was saved before does not count; what this run has saved does, when it is killed and run again."""
+    folder = write(tmp_path / "work.ipynb", *FLOWING).parent
+
+    def ran() -> list[str]:
+        found = (folder / "ran").read_text().split() if (folder / "ran").exists() else []
+        (folder / "ran").unlink(missing_ok=True)
+        return found
+
+    run(folder, "work.ipynb", "-o", "out.ipynb")
+    assert ran() == ALL
+    run(folder, "work.ipynb", "-o", "out.ipynb")
+    assert ran() == []
+    (folder / "hold").touch()
+    process = start(folder, "run", "work.ipynb", "-o", "out.ipynb", "--fresh")
+    wait_for(lambda: (folder / "ran").exists() and "last" in (folder / "ran").read_text(), process)
+    kill(process)
+    kill_and_wait(kernel_of(folder))
+    process.communicate()
+    assert ran() == ALL
+    (folder / "hold").unlink()
+    run(folder, "work.ipynb", "-o", "out.ipynb")
+    assert ran() == ["last"], "what this run has saved counts"
+    assert "".join(outputs(folder / "out.ipynb")[3][0]["data"]["text/plain"]) == "60"
+
+
 def test_parameters_are_injected_and_make_runs_of_their_own(notebook: Path) -> None:
     folder = notebook.parent
     first = in_its_loop(folder, "-p", "scale", "3")
