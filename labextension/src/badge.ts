@@ -25,6 +25,7 @@ import { Signal } from '@lumino/signaling';
 import { crc32 } from './crc';
 import { maybe, number, text } from './decode';
 import { isAutomatic, isCheckpointed } from './document';
+import type { IStep } from './tokens';
 
 /**
  * What a badge can say.
@@ -145,6 +146,42 @@ export function judge(
 }
 
 /**
+ * Cell id -> what became of it, as its run has it: for cells that ended while no page was there to take their output.
+ * Pure.
+ *
+ * @param steps The outer ones, in their order.
+ */
+export function unseenBadges(
+  steps: ReadonlyArray<IStep>,
+  trans: TranslationBundle
+): Map<string, IBadge> {
+  const texts = {
+    completed: trans.__(
+      'computed and saved while no page was open; run the cell to see its output'
+    ),
+    restored: trans.__(
+      'restored while no page was open; run the cell to see its output'
+    )
+  };
+  const found = new Map<string, IBadge>();
+  for (const { cell, status, code, checkpoint } of steps) {
+    found.delete(cell);
+    if (cell && code && checkpoint) {
+      if (status === 'completed' || status === 'restored') {
+        found.set(cell, {
+          status: status === 'completed' ? 'computed' : 'restored',
+          text: texts[status],
+          checkpoint,
+          at: '',
+          code
+        });
+      }
+    }
+  }
+  return found;
+}
+
+/**
  * Keeps the badges of one notebook right for as long as it is open.
  */
 export class NotebookBadges implements IDisposable {
@@ -208,6 +245,14 @@ export class NotebookBadges implements IDisposable {
     this._watched.forEach(cell => this._update(cell));
   }
 
+  /**
+   * What a run knows: the id of each cell that has ended in it, and what became of it.
+   */
+  setUnseen(unseen: ReadonlyMap<string, IBadge>): void {
+    this._unseen = unseen;
+    this._watched.forEach(cell => this._update(cell));
+  }
+
   private _follow(): void {
     this._panel.content.model?.cells.changed.connect(this._watch, this);
     this._watch();
@@ -248,6 +293,11 @@ export class NotebookBadges implements IDisposable {
       rest.delete(cell.model.id);
       this._stale = rest;
     }
+    if (this._unseen.has(cell.model.id)) {
+      const rest = new Map(this._unseen);
+      rest.delete(cell.model.id);
+      this._unseen = rest;
+    }
   }
 
   private _update(cell: CodeCell): void {
@@ -255,13 +305,14 @@ export class NotebookBadges implements IDisposable {
       return;
     }
     const source = cell.model.sharedModel.getSource();
-    const badge = judge(
-      cellOutputs(cell.model),
-      source,
-      isCheckpointed(source) || isAutomatic(this._panel),
-      this._stale.get(cell.model.id) ?? '',
-      this._trans
-    );
+    const badge =
+      judge(
+        cellOutputs(cell.model),
+        source,
+        isCheckpointed(source) || isAutomatic(this._panel),
+        this._stale.get(cell.model.id) ?? '',
+        this._trans
+      ) ?? this._left(cell, source);
     const before = this._badges.get(cell);
     if (JSON.stringify(before ?? null) === JSON.stringify(badge)) {
       return;
@@ -276,6 +327,15 @@ export class NotebookBadges implements IDisposable {
     this._changed.emit();
   }
 
+  /**
+   * What the run knows of a cell that has nothing to show for it, as long as its code is what was run.
+   */
+  private _left(cell: CodeCell, source: string): IBadge | null {
+    const unseen = this._unseen.get(cell.model.id);
+    const isEmpty = cell.model.outputs.length === 0;
+    return unseen && isEmpty && unseen.code === crc32(source) ? unseen : null;
+  }
+
   private readonly _panel: NotebookPanel;
   private readonly _trans: TranslationBundle;
   private readonly _watched = new Set<CodeCell>();
@@ -283,6 +343,7 @@ export class NotebookBadges implements IDisposable {
   private readonly _changed = new Signal<this, void>(this);
   private readonly _asked = new Signal<this, string>(this);
   private _stale: ReadonlyMap<string, string> = new Map();
+  private _unseen: ReadonlyMap<string, IBadge> = new Map();
   private _isDisposed = false;
 }
 

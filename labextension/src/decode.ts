@@ -120,6 +120,7 @@ function decodeStep(body: unknown): IStep {
     checkpoint: text(step.checkpoint),
     cell: text(step.cell),
     session: number(maybe(step.meta).session),
+    code: text(maybe(step.meta).code),
     progress: decodeProgress(maybe(step.meta)),
     pause: decodePause(maybe(maybe(step.meta).pause))
   };

@@ -21,10 +21,12 @@ import { addCommands } from './commands';
 import { CheckpointModel } from './model';
 import { Notebooks } from './notebooks';
 import { Refusal } from './problem';
+import { Api } from './request';
 import { Restorer } from './restorer';
 import { CheckpointSidebar } from './sidebar';
 import { StatusItem } from './status';
 import { ICheckpointModel } from './tokens';
+import type { IStep } from './tokens';
 
 export { ICheckpointModel } from './tokens';
 export type { IProblem, IRun, IRunList, IStep } from './tokens';
@@ -132,7 +134,14 @@ const main: JupyterFrontEndPlugin<void> = {
       ? new Notebooks(tracker, {
           trans,
           banner,
-          lookForStale: () => wanted.lookForStale
+          lookForStale: () => wanted.lookForStale,
+          steps: panel =>
+            stepsNow(
+              new Api(
+                app.serviceManager.serverSettings,
+                app.serviceManager.contents.localPath(panel.context.path)
+              )
+            )
         })
       : null;
     notebooks?.asked.connect((_, checkpoint) => {
@@ -210,6 +219,19 @@ function opener(
     }
     return panel ?? null;
   };
+}
+
+/**
+ * The outer steps of the run a notebook's kernel is at; none if it is at none.
+ */
+async function stepsNow(api: Api): Promise<ReadonlyArray<IStep>> {
+  const workflow = (await api.runs({ limit: 1 }))?.list.workflow;
+  const run = workflow
+    ? (await api.runs({ workflow, limit: 1 }))?.list.runs[0]
+    : undefined;
+  return run?.status === 'running' && run.trusted
+    ? (await api.run(run.id)).steps
+    : [];
 }
 
 /**

@@ -9,9 +9,10 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import { Automatic } from './automatic';
-import { NotebookBadges, staleCells } from './badge';
+import { NotebookBadges, staleCells, unseenBadges } from './badge';
 import type { NotebookBanner } from './banner';
 import { ask } from './kernel';
+import type { IStep } from './tokens';
 
 /**
  * What one notebook has.
@@ -73,6 +74,39 @@ export class Notebooks implements IDisposable {
       }
     }, this);
     panel.disposed.connect(() => this._ours.delete(panel), this);
+    void panel.context.ready.then(() => this._lookForUnseen(panel, badges));
+  }
+
+  /**
+   * What has ended while no page was there. A kernel that is still at it is looked at again when it is done: what it says
+   * to the page that has gone does not come here.
+   */
+  private async _lookForUnseen(
+    panel: NotebookPanel,
+    badges: NotebookBadges
+  ): Promise<void> {
+    let steps: ReadonlyArray<IStep>;
+    try {
+      steps = await this._options.steps(panel);
+    } catch (error) {
+      // No server extension, no store: then there is nothing to know. The sidebar says what is wrong.
+      console.debug('nbcheckpoint: no steps', error);
+      return;
+    }
+    if (panel.isDisposed) {
+      return;
+    }
+    badges.setUnseen(unseenBadges(steps, this._options.trans));
+    if (steps.some(step => step.status === 'running')) {
+      const session = panel.sessionContext;
+      const onStatus = (_: unknown, status: string): void => {
+        if (status === 'idle') {
+          session.statusChanged.disconnect(onStatus);
+          void this._lookForUnseen(panel, badges);
+        }
+      };
+      session.statusChanged.connect(onStatus);
+    }
   }
 
   /**
@@ -119,5 +153,10 @@ export namespace Notebooks {
      */
     banner: (panel: NotebookPanel) => NotebookBanner | null;
     lookForStale: () => boolean;
+
+    /**
+     * The outer steps of the run a notebook's kernel is at, if it is at one.
+     */
+    steps: (panel: NotebookPanel) => Promise<ReadonlyArray<IStep>>;
   }
 }

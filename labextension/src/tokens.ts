@@ -115,6 +115,11 @@ export interface IStep {
   readonly session: number;
 
   /**
+   * The checksum of its cell's source, where the kernel has told.
+   */
+  readonly code: string;
+
+  /**
    * How far it has come, for a loop that runs.
    */
   readonly progress: IProgress | null;

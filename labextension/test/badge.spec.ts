@@ -1,8 +1,10 @@
 import type { IOutput } from '@jupyterlab/nbformat';
 import { describe, expect, it } from 'vitest';
 import { nullTranslator } from '@jupyterlab/translation';
-import { judge, readBadge, sayBadge } from '../src/badge';
+import { judge, readBadge, sayBadge, unseenBadges } from '../src/badge';
 import { crc32 } from '../src/crc';
+import type { IStep } from '../src/tokens';
+import { STEPS } from './fake';
 
 const trans = nullTranslator.load('nbcheckpoint');
 
@@ -133,4 +135,36 @@ describe('judge', () => {
     });
     expect(judge([error], 'x', false, '', trans)).toBeNull();
   });
+});
+
+it('what a cell came to while no page was open is what its last step came to', () => {
+  const ended = (
+    cell: string,
+    status: IStep['status'],
+    more: Partial<IStep> = {}
+  ): IStep => ({
+    ...STEPS[0],
+    cell,
+    status,
+    code: 'c0de',
+    checkpoint: 'k',
+    ...more
+  });
+  const found = unseenBadges(
+    [
+      ended('a', 'completed'),
+      ended('b', 'restored'),
+      ended('c', 'completed'),
+      ended('c', 'running', { checkpoint: '' }),
+      ended('d', 'completed', { checkpoint: '' }),
+      ended('e', 'completed', { code: '' }),
+      ended('', 'completed')
+    ],
+    trans
+  );
+  expect([...found].map(([cell, badge]) => `${cell} ${badge.status}`)).toEqual([
+    'a computed',
+    'b restored'
+  ]);
+  expect(found.get('a')?.text).toContain('run the cell to see its output');
 });

@@ -72,6 +72,7 @@ describe('decoding what the server sends', () => {
       started: '2026-11-16T09:30:14.000Z',
       seconds: 41.5,
       session: 0,
+      code: '',
       attempt: 1,
       bytes: 432013312,
       reason: 'helper clean() changed',

@@ -284,7 +284,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         config.warn_size()  # so that a setting which makes no sense is told now
         # A quick cell that nobody asked to be saved is not worth a record.
         after = self.pace.min_seconds if chosen.automatic else 0.0
-        cell.step = self.session.begin_step(chosen.name or title(rest), cell.id, after=after)
+        code = line.checksum(cell.raw)
+        cell.step = self.session.begin_step(chosen.name or title(rest), cell.id, code, after=after)
         cell.chosen, cell.statements, cell.loops = chosen, woven.steps, woven.loops
         cell.ends_with_step = bool(woven.steps) and rest.body[-1] is woven.steps[-1]
         return woven.tree
@@ -647,7 +648,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         quick = all(done.quick for done in cell.done) and error is None and seconds < self.pace.min_seconds
         if cell.step is None:
             name = cell.chosen.name or title(ast.Module(list(cell.statements), []))
-            cell.step = self.session.new_step(name, cell.id)
+            cell.step = self.session.new_step(name, cell.id, line.checksum(cell.raw))
         if cell.chosen.automatic and quick:
             return self.session.end_quick_step(cell.step, cell.done, seconds)
         self.session.end_step(

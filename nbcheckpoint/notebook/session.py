@@ -149,8 +149,8 @@ class Session:
         except RunBusy:
             return None  # another kernel was faster
 
-    def new_step(self, name: str, cell: str) -> Step:
-        """A step that is running, of which nobody is told yet."""
+    def new_step(self, name: str, cell: str, code: str = "") -> Step:
+        """A step that is running, of which nobody is told yet. `code`: the checksum of the cell's source."""
         step = Step(
             run=self.run.id,
             address=f"{self._next:06d}",
@@ -158,14 +158,14 @@ class Session:
             status="running",
             started=utc_now(),
             cell=cell,
-            meta={"session": self.run.sessions},
+            meta={"session": self.run.sessions, **({"code": code} if code else {})},
         )
         self._next += 1
         return step
 
-    def begin_step(self, name: str, cell: str, *, after: float = 0.0) -> Step:
+    def begin_step(self, name: str, cell: str, code: str = "", *, after: float = 0.0) -> Step:
         """Say what is about to run, or what is still running `after` so long. Survives the death of this kernel."""
-        step = self.new_step(name, cell)
+        step = self.new_step(name, cell, code)
         if after:
             self._later = step
             alarm.later(after, lambda: self._note_late(step))

@@ -32,7 +32,7 @@ hourly = pd.DataFrame({"units": units}, index=hours)
 hourly.describe().T.round(1)""",
     """%%checkpointed train
 X = np.column_stack([np.cos(hourly.index.hour / 24 * k * np.pi) for k in range(40)])
-y, weights = hourly.units.to_numpy(), np.zeros(X.shape[1])
+y, weights = hourly.units.to_numpy(copy=True), np.zeros(X.shape[1])
 for epoch in range(1, 5):
     for _ in range(400):
         error = X @ weights - y
@@ -104,6 +104,7 @@ def _play(page: Page, server: Jupyter) -> None:
     page.evaluate("window.jupyterapp.shell.expandLeft?.()")
     _widen_sidebar(page, 330)
     expect(runs(panel, "mine")).to_have_count(2)
+    page.evaluate("() => document.activeElement.blur()")
     page.locator(".jp-WindowedPanel-outer").first.evaluate("panel => panel.scrollTo(0, 0)")
     page.mouse.move(900, 840)
     expect(page.locator(".jp-toast, .Toastify__toast")).to_have_count(0)

@@ -29,6 +29,7 @@ from tests.browser.pages import (
     run_cell,
     runs,
     save,
+    set_source,
     sidebar,
     store_in,
 )
@@ -219,8 +220,16 @@ def test_a_run_goes_on_without_a_browser(browser: Browser, lab: Jupyter, folder:
         for at in range(3):
             expect(steps.nth(at)).to_have_attribute("data-status", "completed")
         assert evaluated(page, "result") == "100"
-        expect(cell(page, 1)).to_have_class(re.compile("nbc-mod-computed"))
+        for at in (1, 2, 3):
+            expect(cell(page, at)).to_have_class(re.compile("nbc-mod-computed"))
+        unseen = cell(page, 2).locator(".nbc-Badge")
+        expect(unseen).to_have_attribute("aria-label", re.compile("while no page was open; run the cell"))
         page.screenshot(path=ARTIFACTS / "reopened.png")
+        # What the kernel ran is not what the cell says any more: nothing is claimed about that.
+        set_source(page, 2, "%%checkpointed train\ntotal = 0")
+        expect(unseen).to_have_count(0)
+        set_source(page, 2, WATCHED[2])
+        expect(unseen).to_be_visible()
         # What it printed while nobody was there is had back, not computed anew: the word was said once.
         run_cell(page, 2)
         run_cell(page, 3)
