@@ -438,13 +438,15 @@ class _DigestPickler(pickle.Pickler):
             shared = self._digester.meet_memory(self._label, obj)
             if shared is not None:
                 kind, content = type(obj).__qualname__, self._digester.inner().data(self._label, obj.copy())
-                return ("view", *shared, kind, repr(obj.dtype.descr), obj.shape, obj.strides, content)
+                closed = () if obj.flags.writeable else ("read-only",)
+                return ("view", *shared, kind, repr(obj.dtype.descr), obj.shape, obj.strides, content, *closed)
             if self._digester.provisional and obj.dtype.kind == "O" and obj.nbytes >= SOME_POINTERS:
                 return self._pointers(obj)
             if not (obj.flags.c_contiguous or obj.flags.f_contiguous):
                 # Pickle does not say, but whether reshaping gives a view or a copy follows from it.
                 used = [s for s, n in zip(obj.strides, obj.shape, strict=True) if n > 1]
-                self._hasher.update(f"<strides {used}>".encode())
+                mark = "" if obj.flags.writeable else " read-only"
+                self._hasher.update(f"<strides {used}{mark}>".encode())
         return None
 
     def _hidden(self, obj: Any) -> None:
