@@ -104,6 +104,8 @@ class Call:
         self.identity: Identity | None = None
         self.ticket: Ticket | None = None
         self.speculative = False
+        self.is_apart = False
+        """Was it run in another process, or before it was asked for? Then its random numbers are not the flow's."""
         self.committer: Committer | None = None
         self.meta: dict[str, Any] = {}
         """What its record says besides."""
@@ -125,7 +127,7 @@ class Call:
         self.parent, self.ticket, self.identity = parent, ticket, identity
         self.slot, self.address = str(ticket.step.meta["slot"]), ticket.step.address
         self.after, self.reason, self.speculative, self._tried = [], Reason(code="first", text=""), False, []
-        self.committer, self.meta, self._asked = None, {}, False
+        self.committer, self.meta, self._asked, self.is_apart = None, {}, False, True
         self.reached = reached
 
     # Surroundings
@@ -460,11 +462,10 @@ class Call:
         if changed:
             return None, f"{', '.join(changed)} was changed in place; return what is new instead"
         drawn, moved = drawn_since(before, reached.mentions)
-        if self.parent is not None and self.parent.journal.is_helper:
-            # Where it is looked for, another generator would have to be where that of the worker was.
+        if self.is_apart:
             moved = {}
             if any(item.type != rng.PRISTINE for item in drawn):
-                return None, "it drew from a seeded generator in another process; give it one of its own"
+                return None, "it drew from a seeded generator, apart from the flow; give it one of its own"
         watch = noticed[-1] if noticed else StepWatch()
         watch.mention(text for text in identity.values.values() if type(text) is str)
         seen = watch.seen()

@@ -277,7 +277,7 @@ class _Work:
             source=source_of(self.spec.function),
             meta={"workflow": self.spec.name, "cell": journal.run_id},
         )
-        values = {_ARGS: tuple(self.args), _KWARGS: dict(self.kwargs), **result}
+        values = {**self._given(), **result}
         try:
             saved = journal.store.save(draft, values).checkpoint
         except StoreError as error:
@@ -288,6 +288,17 @@ class _Work:
         for item in saved.not_saved:
             self._warn(f"{item.name} cannot be saved ({item.type}: {item.why})")
         return saved
+
+    def _given(self) -> dict[str, Any]:
+        """The arguments as they were at the beginning: the body may have changed them."""
+        kept = self.ticket.step.checkpoint if self.ticket is not None else ""
+        if kept:
+            try:
+                found = self.journal.store.load(kept).values
+                return {name: found[name] for name in (_ARGS, _KWARGS) if name in found}
+            except Error as error:
+                self._warn(f"what it was given cannot be read any more: {error}")
+        return {_ARGS: tuple(self.args), _KWARGS: dict(self.kwargs)}
 
     def _warn(self, text: str) -> None:
         aside.warn(f"flow {self.spec.name}: {text}")

@@ -24,8 +24,10 @@ from nbcheckpoint.engine.calling import Call, Outcome
 from nbcheckpoint.engine.context import inside
 from nbcheckpoint.engine.effects import drive, drive_async
 from nbcheckpoint.engine.journal import Ticket
+from nbcheckpoint.engine.watching import watching
 from nbcheckpoint.engine.worker import Done, packed, work
 from nbcheckpoint.errors import UsageError
+from nbcheckpoint.fingerprint import rng
 from nbcheckpoint.model import Step
 from nbcheckpoint.store.forking import RESULT
 
@@ -237,15 +239,16 @@ def _carried_out(made: Submitted) -> Any:
     found = call.look_up()
     if found is not None:
         return found.value
-    started = time.perf_counter()
-    with inside(None):  # its own steps are no part of the run: that it was tried is nobody's business yet
+    started, before = time.perf_counter(), rng.states()
+    # Its own steps are no part of the run: that it was tried is nobody's business yet.
+    with inside(None), watching([call.store.url.removeprefix("file://")]) as watch:
         value = call.spec.function(*call.args, **call.kwargs)
     seconds = time.perf_counter() - started
 
     def keep() -> None:
-        call.speculative = False
+        call.speculative, call.is_apart = False, True
         call.begin()
-        call.finish(value, seconds, {}, [], None)
+        call.finish(value, seconds, before, [watch], None)
 
     made._draft = keep
     return value

@@ -100,6 +100,24 @@ def test_resuming_by_id_uses_the_inputs_of_then(store: Store, ran: list[Any]) ->
     assert ten.resume(run) == [10, 20, 30]
 
 
+def test_the_inputs_of_then_are_those_before_the_flow_has_changed_them(store: Store, ran: list[Any]) -> None:
+    @nbc.step
+    def size(rows: list[int]) -> int:
+        return len(rows)
+
+    @nbc.flow
+    def growing(rows: list[int], *, more: list[int]) -> list[int]:
+        rows.append(size(rows))
+        more.append(9)
+        return rows + more
+
+    assert growing([1, 2], more=[8]) == [1, 2, 2, 8, 9]
+    run = latest(store).id
+    assert growing.resume(run, start_at="size") == [1, 2, 2, 8, 9]
+    assert growing.resume(store.fork(run, at="size").id) == [1, 2, 2, 8, 9]
+    assert growing.resume(run) == [1, 2, 2, 8, 9]
+
+
 def test_resuming_by_name_takes_the_latest_that_is_not_complete(store: Store, ran: list[Any]) -> None:
     with pytest.raises(NotFound, match="no run of ten waits"):
         ten.resume()

@@ -170,6 +170,21 @@ def test_a_file_that_is_changed_between_two_steps_is_not_what_either_of_them_saw
     assert outer() == "2", "now it begins with what it has left"
 
 
+@nbc.flow
+def guessing(path: str) -> Any:
+    guess = read.submit(path, speculative=True)
+    return guess.confirm()
+
+
+def test_a_file_that_was_read_on_speculation_counts(store: Store, tmp_path: Path) -> None:
+    path = str(tmp_path / "data")
+    Path(path + ".txt").write_text("before")
+    assert guessing(path) == "before"
+    assert read(path) == "before"
+    Path(path + ".txt").write_text("and after")
+    assert guessing(path) == "and after"
+
+
 # Questions
 
 
@@ -316,12 +331,41 @@ def test_what_a_worker_drew_from_a_seeded_generator_is_not_kept(store: Store) ->
         elsewhere()
     mine, numpys = (step for step in store.steps(latest(store).id, inner=True) if step.kind == "item")
     assert mine.checkpoint
-    assert "seeded generator in another process" in numpys.meta["problem"]
+    assert "seeded generator, apart from the flow" in numpys.meta["problem"]
     np.random.seed(2)
     expected = np.random.random()
     np.random.seed(2)
     assert draw_numpy(0) == expected
     np.random.set_state(before)
+
+
+@nbc.flow
+def drawing_lots() -> Any:
+    return draw.submit(1, speculative=True).confirm()
+
+
+@pytest.mark.usefixtures("_random_again")
+def test_what_was_drawn_on_speculation_is_not_given_back_to_another_seed(store: Store) -> None:
+    for seed in (1, 2):
+        random.seed(seed)
+        assert drawing_lots() == drawn(seed, 1)[0]
+
+
+@pytest.mark.usefixtures("_random_again")
+def test_a_speculative_step_that_draws_nothing_is_kept_whatever_the_seed(store: Store, ran: list[Any]) -> None:
+    @nbc.step
+    def plain(n: int) -> int:
+        note(n)
+        return n
+
+    @nbc.flow
+    def guessed() -> Any:
+        return plain.submit(1, speculative=True).confirm()
+
+    for seed in (1, 2):
+        random.seed(seed)
+        assert guessed() == 1
+    assert ran == [1]
 
 
 SCRIPT = """
