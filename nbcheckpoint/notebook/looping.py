@@ -111,7 +111,7 @@ class LoopHooks:
                 self._bind_progress(loops_, loop)
             return False
         loop.done += 1
-        if loop.rung or loop.done == loop.at or loop.is_deep:
+        if loop.rung or loop.done == loop.at or (loop.inner and loop.is_deep):
             loop.turned()
             if loop.rung or loop.done == loop.at:
                 loop.rung = False

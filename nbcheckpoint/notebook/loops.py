@@ -211,7 +211,8 @@ class Loop:
         """The loops around it, the outermost first, and itself."""
         self.is_inner = False
         """Is it inside of another loop?"""
-        self._inner: list[Loop] = []
+        self.inner: list[Loop] = []
+        """The loops inside of it."""
         self._deep: set[int] = set()
         self._key = -1
         self._shallow = isinstance(every, int) and self.inner_every is None
@@ -384,7 +385,7 @@ class Loop:
 
     def _one_by_one(self, boundary: Callable[[], None]) -> Iterator[Any]:
         __tracebackhide__ = True
-        trail, nested, key, deep = self._trail, bool(self._inner), self._key, self._deep
+        trail, nested, key, deep = self._trail, bool(self.inner), self._key, self._deep
         done = before = self.done
         items = itertools.chain(self._again, self._iterator) if self._again else self._iterator
         self._again = []
@@ -444,12 +445,12 @@ class Loop:
         if outer is not None:
             self.chain, self.is_inner = (*outer.chain, self), True
             for around in outer.chain:
-                around._inner.append(self)
+                around.inner.append(self)
 
     def dive(self) -> None:
         """It begins: its first iteration may take long, for all one knows."""
         self._turned = time.perf_counter()
-        if self._inner and not self._shallow and not self._judged:
+        if self.inner and not self._shallow and not self._judged:
             self._deep.add(self._key)
 
     def turned(self) -> None:
@@ -460,7 +461,7 @@ class Loop:
         if self.is_deep:
             if now - self._turned < enough:
                 self._deep.discard(self._key)
-        elif self._inner and not self._shallow and now - self._rang >= enough:
+        elif self.inner and not self._shallow and now - self._rang >= enough:
             self._deep.add(self._key)
         self._judged, self._turned, self._rang = True, now, 0.0
 
@@ -504,7 +505,7 @@ class Loop:
         """It is time to save: between two iterations of whichever is first."""
         self.due = True
         self._rang = self._rang or time.perf_counter()
-        for loop in self._inner:
+        for loop in self.inner:
             if loop.open:
                 loop._stop_short()
         self._stop_short()
