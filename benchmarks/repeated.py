@@ -2,7 +2,7 @@
 
 A notebook of slow statements and loops, in automatic mode and without a word about checkpoints in its cells, is
 killed with -9 at a random moment and run again to its end in a new kernel. A plain statement takes six seconds: what
-takes longer stands in loops. Its work is waiting, a tenth of a second at a time, each noted in a file when it is done:
+takes longer stands in loops, one of them inside of another. Its work is waiting, a tenth of a second at a time, each noted in a file when it is done:
 so as many kernels as there is memory for can run at once, and what was done twice can be counted. Every result is
 compared with that of an uninterrupted run.
 
@@ -51,12 +51,14 @@ np.random.seed(7)
 PLAIN = "part_{n} = float((data * {n}).sum()) + work({units}, 'part {n}')"
 LOOPS = [
     "weights = np.zeros(1000); history = []\n"
-    "for epoch in range({epochs}):\n"
-    "    work(8, f'epoch {{epoch}}')\n"
-    "    weights += np.random.randn(1000) * 0.1\n"
-    "    history.append(float(weights.sum()))\n"
-    "    if epoch % 50 == 0:\n"
-    "        print(epoch, history[-1])",
+    "for fold in range(3):\n"
+    "    print('fold', fold)\n"
+    "    for epoch in range({epochs} // 3):\n"
+    "        work(8, f'epoch {{fold}} {{epoch}}')\n"
+    "        weights += np.random.randn(1000) * 0.1\n"
+    "        history.append(float(weights.sum()))\n"
+    "        if epoch % 50 == 0:\n"
+    "            print(epoch, history[-1])",
     "scores = []; n = 0\n"
     "while n < {epochs}:\n"
     "    scores.append((n, random.random(), work(2, f'score {{n}}')))\n"
@@ -82,7 +84,7 @@ class Outcome:
 def shape(minutes: float) -> tuple[int, int]:
     """How many plain statements and how many epochs: a quarter of the work is in the former."""
     units = minutes * 60 / UNIT
-    return max(1, int(units * 0.25 / ATOM)), int(units * 0.75 / 10)
+    return max(1, int(units * 0.25 / ATOM)), 3 * int(units * 0.25 / 10)
 
 
 def cells(minutes: float) -> list[str]:
