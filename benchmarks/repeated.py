@@ -2,9 +2,9 @@
 
 A notebook of slow statements and loops, in automatic mode and without a word about checkpoints in its cells, is
 killed with -9 at a random moment and run again to its end in a new kernel. A plain statement takes six seconds: what
-takes longer stands in loops, one of them inside of another. Its work is waiting, a tenth of a second at a time, each noted in a file when it is done:
-so as many kernels as there is memory for can run at once, and what was done twice can be counted. Every result is
-compared with that of an uninterrupted run.
+takes longer stands in loops, one of them inside of another. Its work is waiting, a tenth of a second at a time, each
+noted in a file when it is done: so as many kernels as there is memory for can run at once, and what was done twice can
+be counted. Every result is compared with that of an uninterrupted run.
 
 The bar: no more than 10 seconds or 3 % of the run, whichever is more.
 """
