@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from nbcheckpoint.engine import executors
-from nbcheckpoint.engine.calling import Call, Outcome
+from nbcheckpoint.engine.calling import Call, Outcome, given_back
 from nbcheckpoint.engine.context import inside
 from nbcheckpoint.engine.effects import drive, drive_async
 from nbcheckpoint.engine.journal import Ticket
@@ -271,8 +271,12 @@ def received(call: Call, answer: Future[Done]) -> Outcome:
         raise
     step = Step.from_json(done.step)
     call.parent.journal.ended_elsewhere(step)
-    # What is not in the store comes straight from our own worker's hands.
-    value = call.store.restore(done.checkpoint)[RESULT] if done.checkpoint else cloudpickle.loads(done.value)
+    if done.checkpoint:
+        values = call.store.restore(done.checkpoint)
+        given_back(call.store.checkpoint(done.checkpoint), values)
+        value = values[RESULT]
+    else:  # what is not in the store comes straight from our own worker's hands
+        value = cloudpickle.loads(done.value)
     call.parent.made(call.address, value)
     return Outcome(value, step, done.checkpoint)
 

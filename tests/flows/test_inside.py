@@ -185,6 +185,32 @@ def test_a_file_that_was_read_on_speculation_counts(store: Store, tmp_path: Path
     assert guessing(path) == "and after"
 
 
+@nbc.step(ignore=("workers",))
+def sent(path: str, workers: Any) -> Any:
+    return read.submit(path, executor=workers).result(), read.map([path + "2"], executor=workers, progress=False)
+
+
+@nbc.flow(ignore=("workers",))
+def sending(path: str, workers: Any) -> Any:
+    return sent(path, workers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["", "2"], ids=["submitted", "mapped"])
+@pytest.mark.filterwarnings("ignore:flow sending")  # a pool cannot be saved, and is not asked for again
+def test_a_file_that_was_read_in_another_process_counts(store: Store, tmp_path: Path, which: str) -> None:
+    path = str(tmp_path / "data")
+    for name in ("", "2"):
+        Path(f"{path}{name}.txt").write_text("before")
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert sending(path, pool) == ("before", ["before"])
+        assert len(store.steps(latest(store).id, inner=True)) == 5
+        sending(path, pool)
+        assert len(store.steps(latest(store).id, inner=True)) == 2, "it is given back as a whole"
+        Path(f"{path}{which}.txt").write_text("and after")
+        assert "and after" in str(sending(path, pool))
+
+
 # Questions
 
 
