@@ -19,7 +19,15 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from nbcheckpoint.codec.pickle import Reference
-from nbcheckpoint.engine.identity import Identity, digest_inputs, look, settings_now, surroundings, together
+from nbcheckpoint.engine.identity import (
+    LOOKS_FOR_FILES,
+    Identity,
+    digest_inputs,
+    look,
+    settings_now,
+    surroundings,
+    together,
+)
 from nbcheckpoint.fingerprint import files as disk
 from nbcheckpoint.fingerprint.code import Names, digest_code, names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, is_mutable, reach, standing_for
@@ -45,6 +53,10 @@ class Reach(NamedTuple):
     unidentified: tuple[str, ...]
     settings: tuple[Input, ...] = ()
     """Options of libraries that are not at their default."""
+    named: tuple[str, ...] = ()
+    """Constants that name a file, or could name one that is looked for."""
+    looks: bool = False
+    """Does it ask whether files are there?"""
 
 
 def reach_of(
@@ -63,6 +75,7 @@ def reach_of(
     digester = Digester()
     looked, unidentified, _ = look(digester, values, ())
     around = surroundings(mentions, values, private)
+    looks = bool(LOOKS_FOR_FILES & (mentions.attributes | mentions.reads))
     body = digest_code(plain.__code__) if isinstance(plain, types.FunctionType) else ""
     return Reach(
         key=blake3(f"step {name} {body} {salt}".encode()).hexdigest(),
@@ -72,7 +85,17 @@ def reach_of(
         mentions=mentions,
         unidentified=unidentified,
         settings=settings_now(),
+        named=tuple(_named(mentions.strings | {text for text in values.values() if type(text) is str}, looks)),
+        looks=looks,
     )
+
+
+def _named(strings: Iterable[str], looks: bool) -> Iterator[str]:
+    """Picked once for all calls: there may be many of both."""
+    for text in sorted(strings):
+        short = 0 < len(text) < 1024 and "\n" not in text and "\0" not in text
+        if short and ((looks and ("." in text or "/" in text)) or os.path.isfile(text)):
+            yield text
 
 
 def _plain(function: Callable[..., Any]) -> Any:

@@ -467,7 +467,8 @@ class Call:
             if any(item.type != rng.PRISTINE for item in drawn):
                 return None, "it drew from a seeded generator, apart from the flow; give it one of its own"
         watch = noticed[-1] if noticed else StepWatch()
-        watch.mention(text for text in identity.values.values() if type(text) is str)
+        spoken = [text for text in identity.values.values() if type(text) is str]
+        watch.mention([*spoken, *reached.named], absent=reached.looks)
         seen = watch.seen()
         files.include((*seen, *files_among(identity.inputs)))  # whatever this is a part of depends on them too
         draft = self.draft(

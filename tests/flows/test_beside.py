@@ -252,8 +252,8 @@ def test_async_flows_go_on_too(store: Store, ran: list[Any]) -> None:
     TROUBLE.clear()
     ran.clear()
     assert asyncio.run(gather(5)) == [0, 10, 20, 30, 40]
-    assert set(ran) <= {3, 4}
     assert 3 in ran
+    assert 0 not in ran, "which of those beside it were done is a matter of luck"
 
 
 def test_the_loop_is_never_kept_waiting_by_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

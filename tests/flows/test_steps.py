@@ -149,6 +149,31 @@ def test_files_it_reads_count(store: Store, ran: list[Any], tmp_path: Path) -> N
     assert load(str(data)) == "2"
 
 
+def test_a_file_it_looks_for_counts_also_when_it_is_not_there(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = made(
+        "import os\n"
+        "@nbc.step\n"
+        "def given(path): return os.path.exists(path)\n"
+        "@nbc.step\n"
+        "def constant(): return os.path.exists('here.flag')\n"
+        "@nbc.step\n"
+        "def fails():\n"
+        "    if not os.path.exists('here.flag'): raise OSError\n"
+        "    return True\n"
+        "@nbc.step\n"
+        "def outer():\n"
+        "    try: return fails()\n"
+        "    except OSError: return False\n"
+        "def f(): return given('here.flag'), constant(), outer()\n"
+    )
+    for there in (False, True, False, True):
+        (tmp_path / "here.flag").touch() if there else (tmp_path / "here.flag").unlink(missing_ok=True)
+        assert known() == (there, there, there)
+
+
 def test_files_it_is_said_to_depend_on_count(store: Store, ran: list[Any], tmp_path: Path) -> None:
     @nbc.step(files=[str(tmp_path / "*.cfg")])
     def configured() -> int:
