@@ -264,6 +264,8 @@ def test_a_damaged_store_says_what_to_do_and_nothing_is_lost(tidy: Page, lab: Ju
     expect(alert).to_contain_text("nbcheckpoint verify --repair")
     expect(panel.locator(".nbc-Run")).to_have_count(0)
     tidy.screenshot(path=ARTIFACTS / "damaged-store.png")
+    panel.get_by_role("button", name="Verify").click()
+    refused(tidy, "Cannot verify", "not a database")
     assert index.read_bytes() == spoilt, "looking at it changes nothing"
     # From a backup, say. The page finds out by itself.
     index.write_bytes(sound)
