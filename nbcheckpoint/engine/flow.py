@@ -294,7 +294,7 @@ class _Work:
         kept = self.ticket.step.checkpoint if self.ticket is not None else ""
         if kept:
             try:
-                found = self.journal.store.load(kept).values
+                found = self.journal.store.load(kept, tell=False).values
                 return {name: found[name] for name in (_ARGS, _KWARGS) if name in found}
             except Error as error:
                 self._warn(f"what it was given cannot be read any more: {error}")

@@ -65,11 +65,12 @@ class Loading(Sealed):
                 raise NotRestorable(name, loaded.failed[name], hint="run the cell that defines it first")
         return {name: loaded.values[name] for name in wanted}
 
-    def load(self, id: str, *, resolve: Resolve | None = None) -> Decoded:
+    def load(self, id: str, *, resolve: Resolve | None = None, tell: bool = True) -> Decoded:
         """What of a checkpoint can be made again, and why the rest cannot.
 
         Raises Untrusted before a byte of it is unpickled. `resolve` gives the live object for a reference to an
-        earlier checkpoint; without it, that checkpoint is loaded too.
+        earlier checkpoint; without it, that checkpoint is loaded too. Without `tell` it is only looked at: nobody is
+        told that something was restored.
         """
         self._check_version()
         checkpoint = self.checkpoint(id)
@@ -87,7 +88,8 @@ class Loading(Sealed):
         except Exception as error:  # unpickling runs the users' own __setstate__ and imports
             why = f"{type(error).__name__}: {error}"
             raise NotRestorable(", ".join(checkpoint.names), why) from error
-        emit("checkpoint_restored", run=checkpoint.run, step=checkpoint.step, checkpoint=id)
+        if tell:
+            emit("checkpoint_restored", run=checkpoint.run, step=checkpoint.step, checkpoint=id)
         return loaded
 
     def resolver(self) -> Resolve:

@@ -213,7 +213,10 @@ class Describer:
             return f"file {getattr(value, 'name', '')} {value.closed}"
         if hasattr(value, "__next__"):
             try:
-                return f"{type(value).__name__} {self.describe(value.__reduce__()[1:])}"
+                state = value.__reduce__()[1:]
+                # One that is over and one that is at the beginning of a list nobody else has, and nobody fills.
+                state = state[:1] if state == (([],), 0) else state
+                return f"{type(value).__name__} {self.describe(state)}"
             except (RuntimeError, TypeError) as error:
                 return f"{type(value).__name__} {error}"
         if isinstance(value, (datetime.date, datetime.timedelta, numbers.Number)) or "pandas" in type(value).__module__:
