@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from nbcheckpoint.errors import NotFound, NotSaveable, Untrusted
+from nbcheckpoint.errors import NotFound, NotSaveable, Untrusted, UsageError
 from nbcheckpoint.events import emit
 from nbcheckpoint.model import Checkpoint, Run, Step
 
@@ -29,7 +29,7 @@ def fork(store: Store, run: str, at: str, edits: Mapping[str, Any]) -> Run:
         raise Untrusted(f"run {run} does not carry your signature")
     steps = store.steps(run, inner=True)
     last = _find(steps, run, at)
-    edited = {_find(steps, run, name).address: value for name, value in edits.items()}
+    edited = {_to_edit(steps, run, name, value): value for name, value in edits.items()}
     kept = [step for step in steps if step.address <= last.address or step.address.startswith(f"{last.address}.")]
     kept = [step for step in kept if _is_shared(step)]
     meta = {key: value for key, value in origin.meta.items() if key not in ("result", "resumed", "cancel")}
@@ -54,11 +54,24 @@ def _is_shared(step: Step) -> bool:
 
 
 def _find(steps: list[Step], run: str, name: str) -> Step:
-    """The step of that address, or the last one of that name."""
-    found = [step for step in steps if name in (step.address, step.name)]
+    """The step of that address, or the last one of that name. The name of a map is not that of its items."""
+    found = [step for step in steps if name == step.address or (name == step.name and step.kind != "item")]
     if not found:
         raise NotFound(f"run {run} has no step {name!r}", hint="nbcheckpoint show lists them")
     return found[-1]
+
+
+def _to_edit(steps: list[Step], run: str, name: str, value: Any) -> str:
+    """The address of the step that gets another result. Of a map these are several, one for each item."""
+    step = _find(steps, run, name)
+    if step.kind == "map":
+        total = step.meta.get("total")
+        given = len(value) if isinstance(value, (list, tuple)) else None
+        if given != total:
+            what = f"{given} results" if given is not None else f"a {type(value).__name__}"
+            hint = f"give a list of {total}, or name one item by its address, as {step.address}.000000"
+            raise UsageError(f"map {step.name} has {total} items, and was given {what}", hint=hint)
+    return step.address
 
 
 def _edited(store: Store, run: Run, step: Step, value: Any) -> str:

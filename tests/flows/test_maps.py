@@ -340,13 +340,13 @@ def scaling() -> int:
 
 
 def test_a_fork_can_have_other_results_of_a_map(store: Store, ran: list[Any]) -> None:
-    """All of them, by the address of the map; or one, by that of its item."""
+    """All of them, by the map's name or address; or one, by that of its item."""
     assert scaling() == 60
     run = latest(store).id
     whole, item, *_ = (step.address for step in store.steps(run, inner=True) if step.name == "scaled")
-    for edits, expected in (({whole: [5, 6, 7]}, 18), ({item: 100}, 150)):
+    for edits, expected in (({"scaled": [5, 6, 7]}, 18), ({whole: (5, 6, 7)}, 18), ({item: 100}, 150)):
         ran.clear()
-        other = store.fork(run, at=whole, edits=edits)
+        other = store.fork(run, at="scaled", edits=edits)
         assert scaling.resume(other.id) == expected
         assert ran == ["added"]
         assert scaling.resume(other.id, start_at="added") == expected, "and they stay"
@@ -357,6 +357,19 @@ def test_a_fork_can_have_other_results_of_a_map(store: Store, ran: list[Any]) ->
 def test_a_fork_with_too_few_results_says_so(store: Store, ran: list[Any], results: Any, what: str) -> None:
     scaling()
     run = latest(store).id
-    other = store.fork(run, at="000001", edits={"000001": results})
-    with pytest.raises(UsageError, match=f"map scaled was edited to {what}, and has 3 items"):
-        scaling.resume(other.id)
+    with pytest.raises(UsageError, match=f"map scaled has 3 items, and was given {what}") as told:
+        store.fork(run, at="scaled", edits={"scaled": results})
+    assert "000001.000000" in told.value.hint
+    assert len(store.runs()) == 1
+
+
+def test_a_fork_whose_map_has_other_items_than_it_was_edited_for_says_so(store: Store, ran: list[Any]) -> None:
+    @nbc.flow
+    def counted(n: int) -> int:
+        found: list[int] = scaled.map(range(added([n])), progress=False)
+        return len(found)
+
+    assert counted(2) == 2
+    other = store.fork(latest(store).id, at="scaled", edits={"added": 3, "scaled": [1, 2]})
+    with pytest.raises(UsageError, match="map scaled was edited to 2 results, and has 3 items"):
+        counted.resume(other.id)
