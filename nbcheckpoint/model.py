@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, TypeVar, cast
 
 import msgspec
 
-from nbcheckpoint.errors import StoreError
+from nbcheckpoint.errors import Error, StoreError
 from nbcheckpoint.showing import checkpoint_html, run_html
 
 FORMAT = 1
@@ -341,8 +341,11 @@ open_stores: weakref.WeakSet[Any] = weakref.WeakSet()
 def home_of(run: Run) -> Any:
     """The open store that has this run."""
     for store in tuple(open_stores):
-        if store.backend.get(f"run/{run.id}") is not None:
-            return store
+        try:
+            if store.backend.get(f"run/{run.id}") is not None:
+                return store
+        except Error:  # one that cannot be read just now is not the one to ask
+            continue
     raise StoreError(f"the store that run {run.id} came from is not open", hint="open it, and ask the store")
 
 

@@ -31,7 +31,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 import nbcheckpoint as nbc
 from nbcheckpoint.engine import context
 from nbcheckpoint.errors import MapFailed
-from nbcheckpoint.model import Checkpoint, Owner, Run, Step
+from nbcheckpoint.model import Checkpoint, Owner, Run, Step, open_stores
 from nbcheckpoint.store import Store, liveness, open_store
 from tests.properties.test_store_machine import Crash, Crashing
 
@@ -176,6 +176,7 @@ class FlowMachine(RuleBasedStateMachine):
             patch.setattr(context, "_chosen", [store])
             store.backend.calls_left = calls  # type: ignore[attr-defined]
             self._go(space["program"], by_id)
+        open_stores.discard(store)  # its process is gone
         self._look()
 
     def _go(self, flow: Any, by_id: bool) -> None:

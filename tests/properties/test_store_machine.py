@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from nbcheckpoint.errors import NotFound
-from nbcheckpoint.model import Checkpoint
+from nbcheckpoint.model import Checkpoint, open_stores
 from nbcheckpoint.store import Store, open_store
 
 _serial = itertools.count()
@@ -90,6 +90,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.model[checkpoint.id] = code * 64, values  # it was faster than the crash
         except Crash:
             pass
+        open_stores.discard(self.store)  # its process is gone
         self.open()
 
     @rule(id=saved, names=st.sets(st.sampled_from("abcd")))
