@@ -596,7 +596,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         if loops_ is not None:
             done.resumed = loops_.resumed
             done.save_seconds = loops_.saving_seconds
-            done.loop_problem = loops_.problem if seconds >= 2 * self.pace.min_seconds else ""
+            done.loop_problem = loops_.what_begins_anew if seconds >= 2 * self.pace.min_seconds else ""
         if not problem:
             started = time.perf_counter()
             whole = seconds + (loops_.before_seconds if loops_ is not None else 0.0)

@@ -107,9 +107,7 @@ def _computed(done: Sequence[Done]) -> str:
     problems += [item.problem for item in done if item.problem]
     if problems:
         parts.append("not saved: " + "; ".join(dict.fromkeys(problems)))
-    unsaved_loops = dict.fromkeys(item.loop_problem for item in done if item.loop_problem)
-    if unsaved_loops:
-        parts.append("the loop would begin anew: " + "; ".join(unsaved_loops))
+    parts += dict.fromkeys(item.loop_problem for item in done if item.loop_problem)
     return " · ".join(parts)
 
 

@@ -207,6 +207,7 @@ class LoopHooks:
             running.interrupted = True
             raise KeyboardInterrupt
         if loop.is_inner and problem:
+            loops_.inner_problem = problem
             return loop.stay_outside()  # the next opportunity is between two iterations around it
         loops_.problem = problem
         # By the time it kept the processor: on a busy machine everything takes longer, the loop itself too.
@@ -230,7 +231,8 @@ class LoopHooks:
         if lost:
             store.flush()
             store.delete_checkpoint(saved.id)
-            return "; ".join(line.not_saved(item) for item in lost)
+            named = (item if ":" not in item.name else replace(item, name="what it goes through") for item in lost)
+            return "; ".join(map(line.not_saved, named))
         loops_.saved_one(result, self.session.forget)
         if cell.step is not None:
             top = loop.chain[0]

@@ -105,6 +105,8 @@ class Loops:
         self.saving_seconds = 0.0
         self.problem = ""
         """Why their progress is not being saved, if it is not."""
+        self.inner_problem = ""
+        """Why it is saved only between iterations of the outermost one, if that matters."""
         self.saved: Checkpoint | None = None
         """The progress saved last."""
         self._superseded: list[Checkpoint] = []
@@ -140,6 +142,13 @@ class Loops:
     def before_seconds(self) -> float:
         """Work done by earlier kernels."""
         return self.resumed.seconds if self.resumed is not None else 0.0
+
+    @property
+    def what_begins_anew(self) -> str:
+        """What would have to be done again from its beginning, and why."""
+        if self.problem:
+            return f"the loop would begin anew: {self.problem}"
+        return f"the loop inside of it would begin anew: {self.inner_problem}" if self.inner_problem else ""
 
     @property
     def where(self) -> str:

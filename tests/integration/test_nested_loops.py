@@ -114,9 +114,10 @@ def test_one_that_cannot_be_saved_leaves_the_one_around_it(kernel: Kernel) -> No
     )
     wanted = uninterrupted(kernel, cell, "out, i, n", setup=setup)
     (kernel.folder / "tally.txt").unlink()
-    cut(kernel, cell, setup=setup + EAGER, saved=2)
+    cut(kernel, cell, setup=setup + EAGER + "_ = %checkpoint auto --min-seconds 0s\n", saved=2)
     again = kernel.run(cell)
     assert "loop continued at 3 of 4 ·" in again.line, again.line
+    assert "the loop inside of it would begin anew: what it goes through (generator" in again.line
     assert kernel.run("out, i, n").result == wanted
 
 
