@@ -20,6 +20,8 @@ import pickle
 import sys
 from typing import Any, NamedTuple
 
+from nbcheckpoint import tensors
+
 SMALL = 1 << 16
 """Below this an array that owned its memory does so again (and can be resized). Larger ones may be mapped files."""
 
@@ -50,6 +52,8 @@ class Memory:
         """Id of the array that owns the memory -> it, and the arrays met in it, all held so that ids stay theirs."""
         self._in_frames: dict[int, dict[int, Any]] = {}
         """The same -> arrays of frames that nobody else shares."""
+        self.of_tensors: list[Any] = []
+        """Memory of torch's that was met."""
 
     def anchors(self) -> Anchors:
         """Everything that has to be written as views, as far as this pass could tell."""
@@ -61,6 +65,12 @@ class Memory:
             elif len(arrays) > 1:
                 found[key] = root
         return Anchors(found, self._apart)
+
+    def check(self) -> None:
+        """All is written. Raises Unshareable if an array lies in the memory of a tensor, or the other way round."""
+        arrays = [*(root for root, _ in self._met.values()), *self._apart.values()] if self.of_tensors else []
+        if tensors.overlap(self.of_tensors, arrays):
+            raise Unshareable("an array and a tensor share memory")
 
     def meet_frame(self, part: Any) -> None:
         """A part of a frame or a column: its arrays are not to be views of anything."""

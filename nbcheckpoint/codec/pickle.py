@@ -35,7 +35,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import cloudpickle
 
-from nbcheckpoint import patience
+from nbcheckpoint import patience, tensors
 from nbcheckpoint.codec import faithful
 from nbcheckpoint.codec.arrays import NOTHING_YET, Anchors, Memory, Unshareable, is_array
 from nbcheckpoint.codec.chunks import BlobWriter
@@ -217,6 +217,7 @@ def _dump(
         top = {id(value) for value in values.values()}
         pickler.references = {key: reference for key, reference in references.items() if key not in top}
     pickler.dump(values)
+    pickler.memory.check()
     found_out = pickler.memory.anchors()
     if found_out.of.keys() != anchors.of.keys():
         return _dump(values, writer, definitions, references, found_out)
@@ -248,6 +249,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             return NotImplemented
         reducer = _reducers[kind] if kind in _reducers else _find_reducer(kind)
         if reducer is not None:
+            if reducer is tensors.reduce_memory:
+                self.memory.of_tensors.append(obj)
             reduced = reducer(obj)
             if reduced is not NotImplemented:
                 return reduced
@@ -300,7 +303,7 @@ def register_reducer(type_path: str, reducer: Reducer) -> None:
 
 def _find_reducer(kind: type) -> Reducer | None:
     _load_plugins()
-    found = _registered.get(f"{kind.__module__}.{kind.__qualname__}") or faithful.find(kind)
+    found = _registered.get(f"{kind.__module__}.{kind.__qualname__}") or faithful.find(kind) or tensors.find(kind)
     _reducers[kind] = found
     return found
 

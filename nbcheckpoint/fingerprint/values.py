@@ -24,6 +24,7 @@ other string can be where one of them is, so the same pointers mean the same str
 from __future__ import annotations
 
 import abc
+import copyreg
 import enum
 import pickle
 import sys
@@ -34,7 +35,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint import patience
+from nbcheckpoint import patience, tensors
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import (
     digest_code,
@@ -203,6 +204,8 @@ def is_mutable(kind: type) -> bool:
 
 def _is_changeable(kind: type, hashed: type) -> bool:
     """A class of the user's with a hash of its own, whose attributes can be set all the same."""
+    if tensors.is_changeable(kind):
+        return True
     if not is_user_code(hashed) or issubclass(kind, (tuple, str, bytes, int, float, enum.Enum)):
         return False
     parameters = kind.__dict__.get("__dataclass_params__")
@@ -356,6 +359,8 @@ class _DigestPickler(pickle.Pickler):
     def __init__(self, hasher: Any, digester: Digester, label: str) -> None:
         super().__init__(_Hashing(hasher), protocol=5, buffer_callback=self._take)
         self.fast = True
+        if "torch" in sys.modules:
+            self.dispatch_table = {**copyreg.dispatch_table, **tensors.reducers()}
         self._hasher = hasher
         self._digester = digester
         self._label = label

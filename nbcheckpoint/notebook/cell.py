@@ -102,7 +102,10 @@ def note_interrupts(running: Running, ask: Callable[[], bool] | None = None) -> 
 def quick_size(value: Any, depth: int = 4) -> int:
     """Bytes of the arrays a value consists of, as far as that can be told without looking inside."""
     # Asked of its class first: an object of the user's may answer with anything, an error for example.
-    size = getattr(value, "nbytes", None) if hasattr(type(value), "nbytes") else None
+    try:
+        size = getattr(value, "nbytes", None) if hasattr(type(value), "nbytes") else None
+    except Exception:  # a property of its class may do so too, as that of a sparse tensor
+        size = None
     if isinstance(size, int):
         return size
     if type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "memory_usage"):

@@ -38,6 +38,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from nbcheckpoint import tensors
 from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.engine.trail import PLAIN, Trail, advance, follow
@@ -236,9 +237,11 @@ class Loop:
         self._ordered = target is not None
         """Is the order of its items certain?"""
         self._target = node.target if isinstance(node, ast.For) else None
+        self._once = any(tensors.is_loader(user_ns.get(name)) for name in names_of(node))
+        """May an item made again be another one? The order of a data loader is certain, what it draws there is not."""
         self._last: Any = _UNKNOWN
         """The item it is at."""
-        self.items_at_hand = bound_by_target(target) if target is not None else set()
+        self.items_at_hand = bound_by_target(target) if target is not None and not self._once else set()
         """Names of the item it is at, which comes from where the next one does: if that is all it shares with other
         variables, they need not be saved with it."""
         self._pace = pace
@@ -290,7 +293,7 @@ class Loop:
     def _where(self, user_ns: dict[str, Any]) -> Progress:
         trail = self._trail.digest if self._trail is not None and self._by == "position" else ""
         by: Any = self._by
-        held = tuple(sorted(n for n, part in self.parts().items() if user_ns.get(n, self) is part))
+        held = tuple(sorted(self._bound(user_ns))) if not self._once else ()
         return Progress(done=self.done, total=self.total, trail=trail, by=by, loop=self.number, at_hand=held)
 
     def parts(self) -> dict[str, Any]:
@@ -299,7 +302,11 @@ class Loop:
 
     def held(self, user_ns: dict[str, Any]) -> set[str]:
         """Those of the names at hand that are still bound to the item, or to a part of it, itself."""
-        return {n for n, part in self.parts().items() if n in self.items_at_hand and user_ns.get(n, self) is part}
+        return self._bound(user_ns) & self.items_at_hand
+
+    def _bound(self, user_ns: dict[str, Any]) -> set[str]:
+        """Names that are bound to the item it is at, or to a part of it."""
+        return {n for n, part in self.parts().items() if user_ns.get(n, self) is part}
 
     def all_held(self, user_ns: dict[str, Any]) -> set[str]:
         """Those of all loops around it too."""
@@ -339,7 +346,8 @@ class Loop:
         if related is None:
             return together, "too many objects to tell which variables share them"
         uncertain = self.is_inner and (not self._ordered or bool(self._made_of & together))
-        if self._given or self._insists or uncertain or related & together - self.held(user_ns):
+        apart = self._bound(user_ns) if self._once else self.held(user_ns)
+        if self._given or self._insists or uncertain or related & together - apart:
             self._by = "iterator"
             more = namespace.closed(together | related, user_ns)
             return more or together, "" if more is not None else "too many objects to tell which variables share them"
@@ -610,7 +618,8 @@ def is_ordered(node: ast.expr, user_ns: dict[str, Any], inside: Collection[str] 
         if node.id not in user_ns:
             return node.id in _ORDERLY
         value = user_ns[node.id]
-        return type(value) in _ORDERED or type(value).__module__.partition(".")[0] in _LIBRARIES
+        known = type(value) in _ORDERED or type(value).__module__.partition(".")[0] in _LIBRARIES
+        return known or tensors.is_loader(value)
     if isinstance(node, (ast.List, ast.Tuple)):
         return all(is_ordered(item, user_ns) for item in node.elts)
     if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Subscript, ast.Slice, ast.Starred)):

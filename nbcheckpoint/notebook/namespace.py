@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from nbcheckpoint import tensors
 from nbcheckpoint.fingerprint.code import is_user_code
 from nbcheckpoint.fingerprint.values import is_mutable
 
@@ -78,7 +79,7 @@ def sharing(
         theirs = _reachable([value], budget)
         if theirs is None:
             return None
-        if not mine.keys().isdisjoint(theirs.keys()):
+        if not mine.keys().isdisjoint(theirs.keys()) or tensors.overlap(mine.values(), theirs.values()):
             found.add(name)
     return found
 
@@ -113,6 +114,7 @@ def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
     """id -> object for every mutable object reachable as data. Holds them while comparing."""
     found: dict[int, Any] = {}
     passed: dict[int, Any] = {}
+    tensor = tensors.kind()
     stack = list(values)
     while stack:
         obj = stack.pop()
@@ -133,6 +135,8 @@ def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
             if obj.base is not None:
                 stack.append(obj.base)
         stack.extend(_not_plain(gc.get_referents(obj)))
+        if tensor is not None and isinstance(obj, tensor):
+            stack.extend(tensors.parts(obj))
     return found
 
 

@@ -239,7 +239,10 @@ class Saving(Sealed):
 
 
 def _describe(name: str, value: Any) -> Value:
-    size = getattr(value, "nbytes", 0)
+    try:
+        size = getattr(value, "nbytes", 0)
+    except Exception:  # a property may raise what it likes, as that of a sparse tensor does
+        size = 0
     return Value(
         name=name,
         type=type_name(value),

@@ -1,0 +1,160 @@
+"""torch's tensors on their way into a pickle, and which of them share memory.
+
+In torch's own pickles stands where in memory a tensor lay, so that they are never the same twice; two views of one
+tensor come back as two tensors, and gradients do not come back at all. So here memory is written once, as a buffer, and
+whatever lies in it refers to it; a gradient goes with its tensor. What lies elsewhere than in the memory of the
+processor is left to torch. What led to a tensor, for gradients to flow back, is not kept.
+
+torch is never imported for this: what has no torch has no tensors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+Reducer = Callable[[Any], Any]
+
+
+class Lent(pickle.PicklingError):
+    """Memory that belongs to somebody else: written down it would be a copy."""
+
+
+def reducers() -> dict[type, Reducer]:
+    """How tensors and their memory are written, to be looked at only. None without torch."""
+    torch = _torch()
+    if torch is None:
+        return {}
+    kinds = dict.fromkeys((torch.Tensor, torch.nn.Parameter), _reduce_tensor)
+    return {**kinds, torch.storage.TypedStorage: _reduce_typed, torch.UntypedStorage: _reduce_bytes}
+
+
+def find(kind: type) -> Reducer | None:
+    """How an instance of this type is written, to be made again."""
+    torch = _torch()
+    if torch is None:
+        return None
+    if issubclass(kind, torch.Tensor):
+        return _reduce_tensor
+    exact = {torch.storage.TypedStorage: _reduce_typed, torch.UntypedStorage: reduce_memory}
+    return exact.get(kind)
+
+
+def is_changeable(kind: type) -> bool:
+    """A tensor, or memory: hashed by what it is, not by what is in it."""
+    torch = _torch()
+    return torch is not None and issubclass(kind, (torch.Tensor, torch.UntypedStorage, torch.storage.TypedStorage))
+
+
+def kind() -> type | None:
+    """The class of tensors, if there is one."""
+    torch = _torch()
+    found: type | None = torch.Tensor if torch is not None else None
+    return found
+
+
+def parts(tensor: Any) -> Iterator[Any]:
+    """What hangs on a tensor and the garbage collector does not see: its memory, and its gradient."""
+    if tensor.layout is sys.modules["torch"].strided:
+        yield tensor.untyped_storage()
+    if tensor.is_leaf and tensor.grad is not None:
+        yield tensor.grad
+
+
+def overlap(mine: Iterable[Any], theirs: Iterable[Any]) -> bool:
+    """Does memory that is lent to a tensor of one, as by an array, lie in something of the other?"""
+    if _torch() is None:
+        return False
+    left, right = list(mine), list(theirs)
+    if not any(map(_is_lent, (*left, *right))):
+        return False
+    others = list(_spans(right))
+    return any(low < end and start < high for low, high in _spans(left) for start, end in others)
+
+
+def is_loader(obj: Any) -> bool:
+    """A data loader whose order follows from torch's random state: torch's own, with a sampler of torch's own."""
+    data = sys.modules.get("torch.utils.data")
+    if data is None or type(obj) is not data.DataLoader or isinstance(obj.dataset, data.IterableDataset):
+        return False
+    samplers = (obj.sampler, obj.batch_sampler)
+    return obj.generator is None and all(type(s).__module__.startswith("torch.") for s in samplers if s is not None)
+
+
+def _torch() -> Any:
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "UntypedStorage") and hasattr(torch, "nn") else None
+
+
+def _is_lent(obj: Any) -> bool:
+    torch = _torch()
+    return isinstance(obj, torch.UntypedStorage) and obj.device.type == "cpu" and not obj.resizable()
+
+
+def _spans(objects: Iterable[Any]) -> Iterator[tuple[int, int]]:
+    torch, numpy = _torch(), sys.modules.get("numpy")
+    for obj in objects:
+        if isinstance(obj, torch.UntypedStorage) and obj.device.type == "cpu":
+            yield obj.data_ptr(), obj.data_ptr() + obj.nbytes()
+        elif numpy is not None and isinstance(obj, numpy.ndarray):
+            yield numpy.lib.array_utils.byte_bounds(obj)
+
+
+# Writing
+
+
+def _reduce_tensor(tensor: Any) -> Any:
+    reduced = tensor.__reduce_ex__(5)
+    if not tensor.is_leaf or tensor.grad is None:
+        return reduced
+    if len(reduced) != 2:
+        raise Lent(f"a {type(tensor).__name__} that has a gradient and a state of its own")
+    return (*reduced, tensor.grad, None, None, _give_gradient)
+
+
+def _reduce_typed(storage: Any) -> Any:
+    return _typed, (storage._untyped_storage, storage.dtype)
+
+
+def reduce_memory(storage: Any) -> Any:
+    """Whether some array lies in it too is for the pickler to find out, which meets them all."""
+    if storage.device.type == "cpu" and storage.is_shared():
+        raise Lent("its memory is shared with other processes")
+    return _reduce_bytes(storage)
+
+
+def _reduce_bytes(storage: Any) -> Any:
+    if storage.device.type != "cpu":
+        return storage.__reduce_ex__(5)
+    # Not by way of an array: torch would take note of it, and not let the tensor be resized any more.
+    memory: Any = (ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())
+    memory.owner = storage
+    return _memory, (pickle.PickleBuffer(memory),)
+
+
+# Making again
+
+
+def _typed(storage: Any, dtype: Any) -> Any:
+    import torch
+
+    return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
+def _memory(buffer: Any) -> Any:
+    """Memory of its own: what is mapped from a file could not be resized."""
+    import torch
+
+    size = memoryview(buffer).nbytes
+    storage = torch.UntypedStorage(size)
+    if size:
+        there = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (size,))
+        there.copy_(torch.frombuffer(buffer, dtype=torch.uint8))
+    return storage
+
+
+def _give_gradient(tensor: Any, gradient: Any) -> None:
+    tensor.grad = gradient

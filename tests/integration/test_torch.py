@@ -1,0 +1,74 @@
+"""A training with torch, killed in the middle of an epoch, ends with the weights it would have had.
+
+Runs where torch is installed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from nbcheckpoint.notebook.history import checkpoints
+from nbcheckpoint.store import open_store
+from tests.integration.test_nested_loops import EAGER
+from tests.kernels import Kernel
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
+
+SETUP = """import os, sys, time, torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+os.dup2(os.open("tally.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT), 200)
+os.dup2(os.open("closed.txt", os.O_RDONLY | os.O_CREAT), 201)
+X = torch.randn(120, 5)
+loader = DataLoader(TensorDataset(X, X.sum(1, keepdim=True)), batch_size=10, shuffle=True)
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), 0.01)
+losses = []
+"""
+TRAIN = """%%checkpointed --every 1
+for epoch in range(4):
+    for at, (x, y) in enumerate(loader):
+        os.write(200, b"x\\n")
+        if (epoch, at) == (2, 7) and os.fstat(201).st_size:
+            print("waiting", flush=True)
+            time.sleep(600)
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        if at % 3 == 2:  # gradients of three batches add up
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
+        losses.append(loss.item())
+"""
+LOOK = (
+    "losses, [p.tolist() for p in model.parameters()], [p.grad.tolist() for p in model.parameters()], "
+    "optimizer.param_groups[0]['params'][0] is model[0].weight, torch.rand(1).item(), x.tolist()"
+)
+
+
+def test_a_training_goes_on_in_the_middle_of_an_epoch(kernel: Kernel) -> None:
+    with Kernel(kernel.folder, notebook="plain.ipynb") as plain:
+        plain.run(SETUP)
+        plain.run(TRAIN.partition("\n")[2])
+        wanted = plain.run(LOOK).result
+    (kernel.folder / "tally.txt").unlink()
+    kernel.run("%load_ext nbcheckpoint")
+    kernel.run(SETUP + EAGER)
+    (kernel.folder / "closed.txt").write_text("yes")
+    kernel.start_cell(TRAIN, until="waiting")
+    with open_store(kernel.folder / ".nbcheckpoint", create=False) as store:
+        while not any(c.progress and c.progress.around and c.progress.done == 7 for c in checkpoints(store)):
+            time.sleep(0.01)  # it is on its way
+    kernel.kill()
+    (kernel.folder / "closed.txt").write_text("")
+    kernel.start()
+    kernel.run("%load_ext nbcheckpoint")
+    kernel.run(SETUP + EAGER)
+    again = kernel.run(TRAIN)
+    assert re.search(r"loop continued at 3 of 4, inside at 8\b", again.line), again.line
+    assert kernel.run(LOOK).result == wanted
+    assert len((kernel.folder / "tally.txt").read_text().split()) == 4 * 12 + 1

@@ -1,0 +1,135 @@
+"""torch's tensors: they come back as they lay in memory, with their gradients, and are known again in another process.
+
+Runs where torch is installed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from nbcheckpoint.fingerprint.values import Digester, is_mutable
+from nbcheckpoint.model import Checkpoint
+from nbcheckpoint.notebook import namespace
+from nbcheckpoint.store import open_store
+
+torch: Any = pytest.importorskip("torch")
+
+
+def saved(**values: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """What comes back of these, and what does not, with the reason."""
+    draft = Checkpoint(id="", created="", run="run", step="0", code="0" * 64)
+    with open_store("memory://") as store:
+        checkpoint = store.save(draft, values).checkpoint
+        return dict(store.load(checkpoint.id).values), {item.name: item.why for item in checkpoint.not_saved}
+
+
+def digest(value: Any) -> str:
+    return Digester().digest("x", value)
+
+
+def test_views_share_their_memory_again() -> None:
+    a = torch.arange(12.0).reshape(3, 4)
+    back, _ = saved(a=a, row=a[1], turned=a.T, same=a)
+    back["row"][0] = 99
+    assert back["a"][1, 0] == 99
+    assert back["turned"][0, 1] == 99
+    assert back["same"] is back["a"]
+    assert back["turned"].stride() == a.T.stride()
+
+
+def test_a_model_its_optimizer_and_tied_weights() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    model(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    back, lost = saved(model=model, optimizer=optimizer)
+    assert not lost
+    assert back["model"][1].weight is back["model"][0].weight
+    assert back["optimizer"].param_groups[0]["params"][0] is back["model"][0].weight
+    assert torch.equal(back["model"][0].weight, model[0].weight)
+    assert torch.equal(back["model"][0].weight.grad, model[0].weight.grad), "gradients that pile up go on doing so"
+    back["optimizer"].step()
+    optimizer.step()
+    assert torch.equal(back["model"][0].weight, model[0].weight)
+
+
+def test_whatever_it_is_made_of() -> None:
+    values = {
+        "bits": torch.tensor([True, False]),
+        "half": torch.ones(2, dtype=torch.bfloat16),
+        "whole": torch.ones(2, dtype=torch.int64),
+        "complex": torch.ones(2, dtype=torch.complex64),
+        "empty": torch.empty(0),
+        "zero": torch.tensor(3.5),
+        "large": torch.rand(300, 300),
+        "sparse": torch.eye(3).to_sparse(),
+    }
+    back, lost = saved(**values)
+    assert not lost
+    for name, value in values.items():
+        assert back[name].dtype == value.dtype
+        assert torch.equal(back[name].to_dense(), value.to_dense()), name
+
+
+def test_it_can_be_resized_before_and_after() -> None:
+    a = torch.rand(200, 200)
+    digest(a)
+    back, _ = saved(a=a)
+    a.resize_(300, 300)
+    back["a"].resize_(300, 300)
+
+
+def test_memory_that_an_array_has_too_is_told() -> None:
+    import numpy as np
+
+    array = np.zeros(4)
+    tensor = torch.from_numpy(array)
+    _, lost = saved(array=array, tensor=tensor)
+    assert lost.keys() == {"array", "tensor"}
+    assert "share memory" in lost["tensor"]
+    assert namespace.sharing({"tensor"}, {"array": array, "tensor": tensor, "other": np.zeros(4)}) == {"array"}
+    made = torch.ones(3)
+    _, lost = saved(made=made, seen=made.numpy())
+    assert lost.keys() == {"made", "seen"}
+    back, lost = saved(alone=torch.ones(3).numpy())
+    assert not lost
+    assert back["alone"].tolist() == [1, 1, 1]
+    assert namespace.sharing({"made"}, {"made": made, "seen": made.numpy()[1:]}) == {"seen"}
+
+
+def test_names_of_one_tensor_are_known_to_be() -> None:
+    a = torch.zeros(4)
+    assert is_mutable(torch.Tensor)
+    assert is_mutable(torch.nn.Parameter)
+    there = {"a": a, "same": a, "view": a[1:], "detached": a.detach(), "copy": a.clone(), "held": [a]}
+    assert namespace.sharing({"a"}, there) == {"same", "view", "detached", "held"}
+
+
+def test_what_counts_for_its_digest() -> None:
+    a = torch.arange(4.0)
+    assert digest(a) == digest(torch.arange(4.0))
+    assert digest(a) != digest(torch.arange(4.0, dtype=torch.float64))
+    assert digest([a, a]) != digest([a, a.clone()])
+    assert digest([a, a[:2]]) != digest([a, a[:2].clone()])
+    before = digest(a)
+    a[0] = 1
+    assert digest(a) != before
+    weight = torch.nn.Parameter(torch.ones(2))
+    before = digest(weight)
+    weight.sum().backward()
+    assert digest(weight) != before, "its gradient"
+
+
+def test_it_is_the_same_in_another_process() -> None:
+    code = (
+        "import torch; from nbcheckpoint.fingerprint.values import Digester; torch.manual_seed(1); "
+        "junk = [torch.rand(n) for n in range({n})]; torch.manual_seed(1); model = torch.nn.Linear(3, 2); "
+        "opt = torch.optim.Adam(model.parameters()); print(Digester().digest('x', [model, opt]))"
+    )
+    said = {subprocess.check_output([sys.executable, "-c", code.format(n=n)], text=True) for n in (0, 50)}
+    assert len(said) == 1
