@@ -288,7 +288,7 @@ class Store(Loading, Saving):
         return version
 
     def answer(self, run: str, pause: str, value: Any) -> Step:
-        """Answer a question a run waits with. The first answer is the answer.
+        """Answer a question a run waits with. The first answer is the answer; the same once more changes nothing.
 
         Raises NotFound where there is no such question, UsageError for one that has been answered, or for an
         answer it does not take.

@@ -38,6 +38,8 @@ def answer(store: Store, run: str, pause: str, value: Any) -> Step:
         asked = question(step)
         if asked is None or "answer" in step.meta:
             given = shaped(step.meta.get("answer"), dict[str, Any], {}).get("value")
+            if asked is not None and _is_same(given, value):
+                return step  # said again, perhaps by a cell that was killed and runs again
             raise UsageError(f"{pause!r} has been answered already: {given!r}", hint="the first answer is the answer")
         check(asked, value)
         said = {**step.meta, "answer": {"value": value, "at": utc_now()}}
@@ -48,6 +50,13 @@ def answer(store: Store, run: str, pause: str, value: Any) -> Step:
         emit("pause_answered", run=run, step=address, name=pause)
         store.update_run(run)
         return store.step(run, address)[0]
+
+
+def _is_same(given: Any, value: Any) -> bool:
+    try:
+        return msgspec.json.encode(given) == msgspec.json.encode(value)
+    except (TypeError, ValueError):
+        return False
 
 
 def _find(store: Store, run: str, pause: str) -> Step:

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parent / "everyday"
 ROUNDS = int(os.environ.get("NBCHECKPOINT_ROUNDS", "1"))
-ADDRESS = re.compile(r"\b0x[0-9a-f]+")
+ADDRESS = re.compile(r"\b0x[0-9a-f]+|(?<=ipykernel_)\d+")
+"""What is another one every time: places in memory, and the folder that stands for a kernel's cells in warnings."""
 
 DESCRIBE = '''
 def _describe(v, met):

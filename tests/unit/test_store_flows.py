@@ -35,6 +35,7 @@ def test_every_answer_is_an_answer_also_an_empty_one(store: Store, value: object
     assert step.meta["answer"]["value"] == value
     with pytest.raises(UsageError, match="answered already"):
         store.answer(run.id, "gate", "another")
+    assert store.answer(run.id, "gate", value) == step, "the same once more"
 
 
 def test_of_two_answers_at_once_one_is_the_answer(store: Store) -> None:

@@ -14,7 +14,7 @@ series.head()
 # %%
 weekly = series.resample("W").agg(["mean", "min", "max"]).round(4)
 smoothed = series.rolling(7, center=True).median().round(6)
-seasonal = (series - smoothed).groupby(series.index.dayofweek).mean().round(6)
+seasonal = (series - smoothed).groupby(series.index.day_of_week).mean().round(6)
 seasonal
 # %%
 anomalies = []
@@ -22,7 +22,7 @@ for day, value in series.items():
     expected = smoothed.get(day)
     if pd.isna(expected):
         continue
-    if abs(value - expected - seasonal[day.dayofweek]) > 6:
+    if abs(value - expected - seasonal[day.day_of_week]) > 6:
         anomalies.append((str(day.date()), round(float(value), 3)))
         print("odd:", day.date())
 # %%
