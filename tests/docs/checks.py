@@ -23,7 +23,7 @@ OTHERS_OPTIONS = {
     *("--time", "--requeue", "--open-mode", "--signal"),  # of sbatch
     *("-r", "-f", "-m", "-p", "-o"),
 }
-OTHERS_NAMES = {"NbcheckpointApp"}
+OTHERS_NAMES = {"DataLoader", "NbcheckpointApp"}
 POLICY_LIKE = {"on_item_failure"}
 _COMMAND = re.compile(r"(?:^|[ (`$])(nbcheckpoint ([a-z][a-z-]*)(?: [^;|&#]*)?)")
 _OURS = re.compile(rf"{_COMMAND.pattern}|%checkpoint|^--")
