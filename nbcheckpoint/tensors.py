@@ -43,10 +43,10 @@ def find(kind: type) -> Reducer | None:
     return exact.get(kind)
 
 
-def is_changeable(kind: type) -> bool:
-    """A tensor, or memory: hashed by what it is, not by what is in it."""
+def is_tensor(kind: type) -> bool:
+    """One of those classes: hashed by which tensor it is, not by what is in it."""
     torch = _torch()
-    return torch is not None and issubclass(kind, (torch.Tensor, torch.UntypedStorage, torch.storage.TypedStorage))
+    return torch is not None and issubclass(kind, torch.Tensor)
 
 
 def kind() -> type | None:

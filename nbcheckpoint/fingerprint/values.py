@@ -204,8 +204,8 @@ def is_mutable(kind: type) -> bool:
 
 def _is_changeable(kind: type, hashed: type) -> bool:
     """A class of the user's with a hash of its own, whose attributes can be set all the same."""
-    if tensors.is_changeable(kind):
-        return True
+    if hashed.__module__ == "torch":
+        return tensors.is_tensor(kind)
     if not is_user_code(hashed) or issubclass(kind, (tuple, str, bytes, int, float, enum.Enum)):
         return False
     parameters = kind.__dict__.get("__dataclass_params__")
