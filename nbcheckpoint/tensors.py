@@ -3,7 +3,11 @@
 In torch's own pickles stands where in memory a tensor lay, so that they are never the same twice; two views of one
 tensor come back as two tensors, and gradients do not come back at all. So here memory is written once, as a buffer, and
 whatever lies in it refers to it; a gradient goes with its tensor. What lies elsewhere than in the memory of the
-processor is left to torch. What led to a tensor, for gradients to flow back, is not kept.
+processor is left to torch.
+
+A tensor that was computed from others remembers how, until gradients have flowed back. That cannot be written, and
+whoever uses it changes tensors nobody sees it has: so as long as it can be used, such a tensor is neither saved nor
+taken for one that is known. Afterwards it is a value like any other, and comes back as one without a past.
 
 torch is never imported for this: what has no torch has no tensors.
 """
@@ -17,6 +21,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 Reducer = Callable[[Any], Any]
+_LONGEST_PAST = 10_000
+"""Operations looked at before gradients are taken to be able to flow."""
 
 
 class Lent(pickle.PicklingError):
@@ -60,7 +66,7 @@ def parts(tensor: Any) -> Iterator[Any]:
     """What hangs on a tensor and the garbage collector does not see: its memory, and its gradient."""
     if tensor.layout is sys.modules["torch"].strided:
         yield tensor.untyped_storage()
-    if tensor.is_leaf and tensor.grad is not None:
+    if tensor.grad_fn is None and tensor.grad is not None:
         yield tensor.grad
 
 
@@ -107,12 +113,35 @@ def _spans(objects: Iterable[Any]) -> Iterator[tuple[int, int]]:
 
 
 def _reduce_tensor(tensor: Any) -> Any:
+    if tensor.grad_fn is not None:
+        if _is_alive(tensor.grad_fn):
+            raise Lent("gradients can still flow back from it to what it was computed from")
+        return tensor.detach().__reduce_ex__(5)
     reduced = tensor.__reduce_ex__(5)
-    if not tensor.is_leaf or tensor.grad is None:
+    if tensor.grad is None:
         return reduced
     if len(reduced) != 2:
         raise Lent(f"a {type(tensor).__name__} that has a gradient and a state of its own")
     return (*reduced, tensor.grad, None, None, _give_gradient)
+
+
+def _is_alive(node: Any) -> bool:
+    """Can gradients flow back from here? What they need is let go of once they have."""
+    seen: set[Any] = set()
+    stack = [node]
+    while stack and len(seen) < _LONGEST_PAST:
+        here = stack.pop()
+        if here is None or here in seen:
+            continue
+        seen.add(here)
+        try:
+            for name in dir(here):
+                if name.startswith("_saved_") or name == "saved_tensors":
+                    getattr(here, name)
+        except RuntimeError:  # it is gone
+            return False
+        stack.extend(before for before, _ in here.next_functions)
+    return True
 
 
 def _reduce_typed(storage: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nbcheckpoint.fingerprint.values import Digester, is_mutable
+from nbcheckpoint.fingerprint.values import Digester, Unidentified, is_mutable
 from nbcheckpoint.model import Checkpoint
 from nbcheckpoint.notebook import namespace
 from nbcheckpoint.store import open_store
@@ -133,3 +133,31 @@ def test_it_is_the_same_in_another_process() -> None:
     )
     said = {subprocess.check_output([sys.executable, "-c", code.format(n=n)], text=True) for n in (0, 50)}
     assert len(said) == 1
+
+
+def test_what_gradients_can_still_flow_through_is_neither_saved_nor_known() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    loss = (weight**2).sum()
+    shifted = weight + 1  # nothing is kept for this one: gradients can flow as often as one likes
+    _, lost = saved(loss=loss, shifted=shifted)
+    assert "gradients can still flow" in lost["loss"]
+    assert "gradients can still flow" in lost["shifted"]
+    with pytest.raises(Unidentified, match="gradients"):
+        digest(loss)
+    loss.backward()
+    back, lost = saved(loss=loss, weight=weight)
+    assert not lost
+    assert back["loss"].item() == 2
+    assert back["weight"].grad.tolist() == [2, 2]
+    with pytest.raises(RuntimeError):
+        back["loss"].backward()
+    assert digest(loss) == digest(torch.tensor(2.0))
+
+
+def test_what_is_kept_for_a_second_time_can_be_used() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    loss = (weight**2).sum()
+    loss.backward(retain_graph=True)
+    assert saved(loss=loss)[1].keys() == {"loss"}
+    loss.backward()
+    assert not saved(loss=loss)[1]
