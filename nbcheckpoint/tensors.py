@@ -17,7 +17,7 @@ from __future__ import annotations
 import ctypes
 import pickle
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 Reducer = Callable[[Any], Any]
@@ -70,15 +70,18 @@ def parts(tensor: Any) -> Iterator[Any]:
         yield tensor.grad
 
 
-def overlap(mine: Iterable[Any], theirs: Iterable[Any]) -> bool:
-    """Does memory that is lent to a tensor of one, as by an array, lie in something of the other?"""
+def touching(mine: Collection[Any]) -> Callable[[Collection[Any]], bool]:
+    """Tells whether memory lent to a tensor among one's objects, as by an array, lies in something among others'."""
     if _torch() is None:
-        return False
-    left, right = list(mine), list(theirs)
-    if not any(map(_is_lent, (*left, *right))):
-        return False
-    others = list(_spans(right))
-    return any(low < end and start < high for low, high in _spans(left) for start, end in others)
+        return lambda theirs: False
+    spans, lent = list(_spans(mine)), any(map(_is_lent, mine))
+
+    def touches(theirs: Collection[Any]) -> bool:
+        if not (lent or any(map(_is_lent, theirs))):
+            return False
+        return any(low < end and start < high for start, end in _spans(theirs) for low, high in spans)
+
+    return touches
 
 
 def is_loader(obj: Any) -> bool:

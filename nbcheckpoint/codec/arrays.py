@@ -69,7 +69,7 @@ class Memory:
     def check(self) -> None:
         """All is written. Raises Unshareable if an array lies in the memory of a tensor, or the other way round."""
         arrays = [*(root for root, _ in self._met.values()), *self._apart.values()] if self.of_tensors else []
-        if tensors.overlap(self.of_tensors, arrays):
+        if arrays and tensors.touching(self.of_tensors)(arrays):
             raise Unshareable("an array and a tensor share memory")
 
     def meet_frame(self, part: Any) -> None:

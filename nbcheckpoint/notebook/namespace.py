@@ -72,6 +72,7 @@ def sharing(
     mine = _reachable([*roots, *(namespace[name] for name in wanted if name in namespace)], budget)
     if not mine:
         return None if mine is None else set()
+    touches = tensors.touching(mine.values())
     found = set()
     for name, value in (*namespace.items(), *_user_modules()):
         if name in wanted or not is_user_name(name) or isinstance(value, _IMMUTABLE):
@@ -79,7 +80,7 @@ def sharing(
         theirs = _reachable([value], budget)
         if theirs is None:
             return None
-        if not mine.keys().isdisjoint(theirs.keys()) or tensors.overlap(mine.values(), theirs.values()):
+        if not mine.keys().isdisjoint(theirs.keys()) or touches(theirs.values()):
             found.add(name)
     return found
 
