@@ -119,7 +119,9 @@ class Committer:
         before = self._known.get(call.address)
         if before is None or before.checkpoint != checkpoint.id or before.status not in ("completed", "restored"):
             step = self._step(call, "restored", seconds=checkpoint.seconds, checkpoint=checkpoint.id)
-            self._write(replace(step, started="", attempt=before.attempt if before is not None else 1))
+            retried = before.meta.get("retried") if before is not None else None
+            meta = {**step.meta, **({"retried": retried} if retried else {})}
+            self._write(replace(step, started="", attempt=before.attempt if before is not None else 1, meta=meta))
 
     def _step(self, call: Call, status: StepStatus, **fields: Any) -> Step:
         """What its record is to be: the one that says it has begun goes on, where there is one."""
