@@ -26,7 +26,7 @@ _LONGEST_PAST = 10_000
 
 
 class Lent(pickle.PicklingError):
-    """Memory that belongs to somebody else: written down it would be a copy."""
+    """What would come back as something else: memory that is somebody else's too, a past that gradients need."""
 
 
 def reducers() -> dict[type, Reducer]:

@@ -113,8 +113,9 @@ def _look(page: Page, request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def folder(request: pytest.FixtureRequest) -> str:
-    """A folder of the test's own, so that its store is its own too."""
-    return _slug(request)
+    """A folder of the test's own, so that its store is its own too; of each attempt's own, where there are several."""
+    attempt = getattr(request.node, "execution_count", 1)
+    return _slug(request) + (f"-{attempt}" if attempt > 1 else "")
 
 
 def _slug(request: pytest.FixtureRequest) -> str:
