@@ -17,8 +17,10 @@ import os
 import pkgutil
 import signal
 import sys
+import time
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -239,11 +241,29 @@ def main() -> None:
                 os._exit(code)
         _, status = os.waitpid(child, 0)
         if not order.get("orphans"):
-            try:
-                os.killpg(child, signal.SIGKILL)  # workers of a dead child: they would wait for ever
-            except ProcessLookupError:
-                pass
+            end(child)
         print(json.dumps({"killed": os.WIFSIGNALED(status), "group": child}), flush=True)
+
+
+def end(group: int) -> None:
+    """Kill the workers of a dead child, which would wait for ever; nothing comes of them any more when this returns."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    while any(map(_is_of(group), Path("/proc").glob("[0-9]*/stat"))):
+        time.sleep(0.001)  # they are nobody's children: there is nothing to wait for but their absence
+
+
+def _is_of(group: int) -> Callable[[Path], bool]:
+    def is_alive(stat: Path) -> bool:
+        try:
+            state, _, of = stat.read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            return False  # gone while we looked
+        return int(of) == group and state not in ("Z", "X")
+
+    return is_alive
 
 
 if __name__ == "__main__":
