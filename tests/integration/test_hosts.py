@@ -54,7 +54,7 @@ def in_a_terminal(command: list[str], folder: Path, env: dict[str, str]) -> None
             typed(terminal, SLOW, until=line)
             status = terminal.match.group(1)  # type: ignore[union-attr]  # it has just matched
             typed(terminal, "import os; print('<', x, os.getpid(), '>')", until=r"< (\w+) (\d+) >")
-            value, pid = terminal.match.groups()  # type: ignore[union-attr]
+            value, pid = terminal.match.groups()  # type: ignore[union-attr]  # so has this
             seen.append((status, value))
             os.kill(int(pid), signal.SIGKILL)
         finally:

@@ -46,6 +46,12 @@ NESTED = {
         "        gate(cell['n'], 23)\n    row.append(cell)",
         "rows, [a is row[0] for a, row in zip(first, rows)], rows[0][-1] is rows[0][-2]",
     ),
+    "as often as what it changes is long": (
+        "found = [0]",
+        "for i in range(4):\n    print(len(found))\n    for j in range(len(found)):\n"
+        "        found.append(work(10 * i + j))\n        gate(10 * i + j, 23)",
+        "found, i, j",
+    ),
     "what was made before it": (
         "out = []",
         "for i in range(4):\n    batches = [[10 * i + j] for j in range(5)]\n    print(batches)\n"
