@@ -263,7 +263,8 @@ class Checkpoint(Record, frozen=True, kw_only=True):
     inputs: tuple[Input, ...] = ()
     """Every name it read, through the user's own functions and classes as far as they lead."""
     conditions: tuple[Input, ...] = ()
-    """Names it may or may not have bound to what they had already: usable only where they still have it."""
+    """Names it may or may not have bound to what they had already: usable only where they still have it. And runs of
+    flows it worked on: usable only where nothing has begun another one of the same since."""
     definitions: tuple[Input, ...] = ()
     """Functions and classes of the notebook its values refer to by name: they must be what they were."""
     folder: str = ""

@@ -2,6 +2,7 @@
 
     for a view of a dict      cloudpickle writes a copy: keys added later would not show
     for a dict's iterator     pickle writes a list: it would not notice that the dict has changed meanwhile
+    for a list's iterator     pickle moves it back to the end of a list that has meanwhile become shorter
     for an exception          pickle leaves out its cause and context
     for an open file, a view of bytes    cloudpickle writes their content, as text and bytes
 
@@ -11,6 +12,7 @@ kept.
 
 from __future__ import annotations
 
+import array
 import gc
 import io
 import itertools
@@ -59,6 +61,14 @@ def _iterator(of: dict[Any, Any], name: str, passed: int) -> Any:
     return made
 
 
+def _reduce_place(iterator: Any) -> Any:
+    made = iterator.__reduce__()
+    of, at = made[1][0], made[2] if len(made) > 2 else 0
+    if at > len(of) - (made[0] is reversed):
+        raise pickle.PicklingError("an iterator that is beyond the end of what has become shorter")
+    return made
+
+
 def _reduce_exception(error: BaseException) -> Any:
     if error.__cause__ is None and error.__context__ is None:
         return NotImplemented
@@ -101,10 +111,12 @@ _set: set[Any] = set()
 _view_names: dict[type, str] = {type(getattr(of, name)()): name for of in (_dict, _odict) for name in _METHODS}
 _iterator_names: dict[type, str] = {type(iter(getattr(_dict, name)())): name for name in _METHODS}
 _backwards = (reversed(_dict), reversed(_dict.values()), reversed(_dict.items()), iter(_odict), reversed(_odict))
+_places: tuple[Any, ...] = (iter([]), reversed([]), iter(bytearray()), reversed(bytearray()), iter(array.array("b")))
 _exact: dict[type, Reducer] = {
     **dict.fromkeys(_view_names, _reduce_view),
     **dict.fromkeys(map(type, _backwards), _refuse("an iterator over a dict")),
     **dict.fromkeys(_iterator_names, _reduce_iterator),
+    **dict.fromkeys(map(type, _places), _reduce_place),
     type(iter(_set)): _refuse("an iterator over a set: its order is another one next time"),
     memoryview: _reduce_memory,
 }

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from blake3 import blake3
 
@@ -146,6 +146,30 @@ ambient: list[Callable[[], Frame]] = []
 
 marks: dict[str, Any] = {}
 """What was marked where there is no step, but a cell: it stands with what that cell leaves."""
+
+
+class Called(NamedTuple):
+    """A flow that was called, and the run that was begun or continued by it."""
+
+    workflow: str
+    inputs: str
+    """Their digest. "" stands for all calls of the flow."""
+    run: str
+
+
+called: list[Called] = []
+"""What this process has worked on, in order."""
+_latest: dict[tuple[str, str], str] = {}
+
+
+def note_call(call: Called) -> None:
+    called.append(call)
+    _latest[call.workflow, call.inputs] = _latest[call.workflow, ""] = call.run
+
+
+def is_latest(call: Called) -> bool:
+    """Has this process worked on no other run of the flow with these inputs since?"""
+    return _latest.get((call.workflow, call.inputs), call.run) == call.run
 
 
 since = ""

@@ -208,6 +208,7 @@ class FlowFunction(Generic[P, T]):
         since = run.created if run.meta.get("forked") else str(run.meta.get("since", ""))
         journal = Journal(self._store, run, settings=settings, since=since)
         journal.start(start_at)
+        context.note_call(context.Called(self.name, str(run.meta.get("inputs_digest", "")), run.id))
         work = _Work(journal, self.spec, policy.resolve(settings), args, kwargs)
         return (yield from work.protocol())
 

@@ -270,14 +270,19 @@ class Match(NamedTuple):
     """How far the same step, a loop, had come when it was cut short."""
 
 
-def match(store: Store, identity: Identity, *, expired_before: str = "") -> Match:
-    """The checkpoint to restore from, or the reason why there is none."""
+def match(
+    store: Store, identity: Identity, *, expired_before: str = "", holds: Callable[[Input], bool] = lambda _: True
+) -> Match:
+    """The checkpoint to restore from, or the reason why there is none. `holds`: is this condition met?"""
     if identity.unidentified:
         return Match(None, explain.simple("unidentified", "; ".join(identity.unidentified)))
     reason: Reason | None = None
     progress: Checkpoint | None = None
     for candidate in store.find(identity.code, identity.digest):
         why = obstacle(candidate, expired_before)
+        unmet = [item for item in candidate.conditions if why is None and not holds(item)]
+        if unmet:
+            why = explain.changed_inputs(unmet, [replace(item, digest="") for item in unmet])
         if why is None and candidate.progress is None:
             return Match(candidate, explain.restored(candidate))
         if why is None:

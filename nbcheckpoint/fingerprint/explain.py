@@ -28,21 +28,22 @@ def changed_inputs(then: Sequence[Input], now: Sequence[Input]) -> Reason:
 
 def _changed(old: Input | None, new: Input | None) -> str:
     if old is None and new is not None:
-        return f"{_noun(new)} is new"
+        return f"{noun(new)} is new"
     if new is None and old is not None:
-        return f"{_noun(old)} is gone"
+        return f"{noun(old)} is gone"
     if old is None or new is None or old.digest == new.digest:
         return ""
     if old.preview and new.preview and old.preview != new.preview and new.type not in _CODE:
-        return f"{_noun(new)} changed (was {old.preview[:60]}, now {new.preview[:60]})"
-    return f"{_noun(new)} changed"
+        return f"{noun(new)} changed (was {old.preview[:60]}, now {new.preview[:60]})"
+    return f"{noun(new)} changed"
 
 
 _CODE = {"function": "helper {}()", "type": "class {}"}
-_NOUNS = {**_CODE, "environment": "environment variable {}"}
+_NOUNS = {**_CODE, "environment": "environment variable {}", "run": "the run of {}"}
 
 
-def _noun(item: Input) -> str:
+def noun(item: Input) -> str:
+    """An input, as one would call it."""
     return _NOUNS.get(item.type, "input {}").format(item.name)
 
 

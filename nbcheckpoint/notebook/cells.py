@@ -33,9 +33,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from msgspec.structs import replace
-
 from nbcheckpoint import config
+from nbcheckpoint.engine import context
 from nbcheckpoint.engine.identity import (
     LOOKS_FOR_FILES,
     Identity,
@@ -463,13 +462,14 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         expired = self.since
         if chosen.expire:
             expired = max(expired, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - chosen.expire)))
-        found = match(self.session.store, identity, expired_before=expired)
+        found = match(
+            self.session.store,
+            identity,
+            expired_before=expired,
+            holds=lambda condition: leaves.holds(condition, self.shell.user_ns),
+        )
         if self.since and found.reason.code == "expired":
             found = found._replace(reason=explain.simple("forced", "--fresh"))
-        checkpoint = found.checkpoint or found.progress
-        for condition in checkpoint.conditions if checkpoint is not None else ():
-            if leaves.digest_of(condition.name, self.shell.user_ns) != condition.digest:
-                return Match(None, explain.changed_inputs([condition], [replace(condition, digest="")]))
         return found
 
     def _after_a_cut(self, identity: Identity, nodes: Sequence[weave.LoopNode]) -> Match | None:
@@ -537,6 +537,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             rng_before=rng.states(),
             settings_before=settings.states(),
             surroundings=leaves.surroundings(),
+            calls_before=len(context.called),
             figures=Figures(),
             watch=watch,
             recorder=Recorder(self.shell),

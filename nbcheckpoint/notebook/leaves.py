@@ -37,6 +37,13 @@ if TYPE_CHECKING:
 RESULT = "result:"
 """Under this the value of a cell's last expression is kept. No variable can be called that."""
 
+RUN = "run"
+"""The type of a condition that is about a run of a flow."""
+ABSENT, _UNIDENTIFIED = "absent", "unidentified"
+"""In place of a digest: there is no such name, or nobody can tell what it holds."""
+MAX_CALLS = 100
+"""Flows with their inputs that one statement is said to have called. Beyond that the inputs are not told apart."""
+
 _NOT_DATA = (
     *(type, types.FunctionType, types.ModuleType, types.MethodType, types.BuiltinFunctionType),
     type(functools.lru_cache(int)),  # pickled by name: what it remembers would be gone
@@ -64,6 +71,8 @@ class Running:
     rng_before: dict[str, Any]
     settings_before: dict[str, Any]
     surroundings: tuple[Any, ...]
+    calls_before: int
+    """How many flows had been called."""
     figures: Figures
     watch: files.FileWatch
     recorder: Recorder
@@ -157,7 +166,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         seconds=seconds,
         source=running.source,
         inputs=identity.inputs,
-        conditions=_conditions(running, user_ns, bound),
+        conditions=(*_conditions(running, user_ns, bound), *_calls(running)),
         random=drawn,
         settings=tuple(_settings(running, [*values.values(), *shown.values()], wrote=any(f.written for f in seen))),
         files=seen,
@@ -203,6 +212,30 @@ def _conditions(running: Running, user_ns: dict[str, Any], bound: set[str]) -> t
     never = may - running.before.keys() - user_ns.keys()  # or bound and deleted: who has one now would keep it
     names = sorted((still | never) - bound - running.identity.before.keys())
     return tuple(Input(name=name, digest=digest_of(name, user_ns)) for name in names)
+
+
+def _calls(running: Running) -> Iterator[Input]:
+    """Flows it called: used again only as long as nothing before it has begun another run of the same."""
+    calls = context.called[running.calls_before :]
+    last = {(call.workflow, call.inputs): call for call in calls}
+    if len(last) > MAX_CALLS:
+        last = {(call.workflow, ""): call._replace(inputs="") for call in calls}
+    for call in last.values():
+        yield Input(name=call.workflow, type=RUN, digest=call.run, preview=call.inputs)
+
+
+def adopt_calls(checkpoint: Checkpoint) -> None:
+    """What goes on from there has called these flows, too."""
+    for item in checkpoint.conditions:
+        if item.type == RUN:
+            context.note_call(context.Called(item.name, item.preview, item.digest))
+
+
+def holds(condition: Input, user_ns: dict[str, Any]) -> bool:
+    """Is it as it was when the checkpoint was made?"""
+    if condition.type == RUN:
+        return context.is_latest(context.Called(condition.name, condition.preview, condition.digest))
+    return digest_of(condition.name, user_ns) == condition.digest != _UNIDENTIFIED
 
 
 def _marks() -> dict[str, Any]:
@@ -252,9 +285,9 @@ def modules_in(identity: Identity) -> dict[str, dict[str, Any]]:
 
 def digest_of(name: str, user_ns: dict[str, Any]) -> str:
     try:
-        return Digester().digest(name, user_ns[name]) if name in user_ns else "absent"
+        return Digester().digest(name, user_ns[name]) if name in user_ns else ABSENT
     except Unidentified:
-        return "unidentified"
+        return _UNIDENTIFIED
 
 
 def surroundings() -> tuple[Any, ...]:

@@ -175,6 +175,7 @@ class LoopHooks:
         running = self._cell.running
         if running is not None:
             running.watch.adopt(checkpoint.files)
+            leaves.adopt_calls(checkpoint)
         loops_.gone_on(loop)
         if loop.is_inner:
             loop.begin_inner()

@@ -41,6 +41,7 @@ from nbcheckpoint.notebook.history import (
     latest_run,
     nearest,
 )
+from nbcheckpoint.notebook.leaves import ABSENT, RUN, holds
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.store import Store
@@ -96,6 +97,8 @@ class Planner:
         self._runs: dict[str, list[CellRun]] = {}
         self._ahead = Foresight()
         self._live: dict[str, str] = {}
+        self._called: set[tuple[str, str]] = set()
+        """Flows that will be called, with which inputs, if what is to be run does what it did last time."""
 
     def plan(self, cells: Sequence[CodeCell]) -> list[Planned]:
         """Every step of the notebook, in order."""
@@ -162,6 +165,7 @@ class Planner:
         """What it left last time is what it will leave, as far as names go."""
         for name in written_by(node) | set(last.names if last else ()):
             self._ahead.set(name, Left(first_line(source, 40)))
+        self._called |= {_call(item) for item in (last.conditions if last else ()) if item.type == RUN}
 
     def _best(self, code: str, chosen: argparse.Namespace) -> Verdict | None:
         verdicts = [self._judge(item, chosen) for item in self._by_code.get(code, ())[:CANDIDATES]]
@@ -198,6 +202,9 @@ class Planner:
             value = os.environ.get(item.name)
             now = self._store.private_digest(f"{item.name}={value}") if value is not None else "-"
             return now == item.digest
+        if item.type == RUN:
+            ahead = _call(item) in self._called
+            return f"if {item.name} is not run anew before" if ahead else holds(item, self._namespace)
         if item.type == "folder":
             return blake3(os.getcwd().encode()).hexdigest() == item.digest
         root = item.name if item.name.startswith(rng.PREFIX) else item.name.partition("@")[0].partition(".")[0]
@@ -210,6 +217,8 @@ class Planner:
             return True
         if isinstance(state, Known):
             return _digest(item.name, {**self._namespace, root: state.value}) == item.digest
+        if state is None and item.digest == ABSENT and root not in self._namespace:
+            return True
         if item.name not in self._live:
             self._live[item.name] = _digest(item.name, self._namespace)
         if self._live[item.name] == item.digest:
@@ -271,6 +280,11 @@ class Planner:
         return "" if definition_digest(item.name) == item.digest else doubt
 
 
+def _call(item: Input) -> tuple[str, str]:
+    """The flow and the inputs it was called with."""
+    return item.name, item.preview
+
+
 def _given(statement: Statement) -> Sequence[str]:
     """The names a statement gave its checkpoint's values to."""
     only = statement.step.meta.get("names")
@@ -297,8 +311,7 @@ def _obstacle(checkpoint: Checkpoint, expire: float) -> str:
 def _say_changed(item: Input) -> str:
     if item.name.startswith(rng.PREFIX):
         return explain.changed_random(item.name).text
-    nouns = {"function": "helper {}()", "type": "class {}", "environment": "environment variable {}"}
-    return f"{nouns.get(item.type, 'input {}').format(item.name)} changed"
+    return f"{explain.noun(item)} changed"
 
 
 def _digest(label: str, namespace: dict[str, Any]) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nbcheckpoint.store import open_store
-from tests.integration.test_words import refused
+from tests.integration.test_timetravel import write_notebook
+from tests.integration.test_words import data, refused
 from tests.kernels import Kernel
 
 pytestmark = pytest.mark.slow
@@ -136,3 +137,76 @@ def test_a_checkpointed_cell_may_call_a_flow(kernel: Kernel, tmp_path: Path) -> 
         again.run("%%checkpointed\nresult = pipeline('a.csv')")
         assert again.run("result").result == "100"
     assert len(ran(tmp_path)) == 6
+
+
+QUOTA = """
+@nbc.step(ignore=("left",))
+def ask(n, left):
+    if not left:
+        raise ConnectionError("come back later")
+    left.pop()
+    print("asked", n)
+    return n
+@nbc.flow(ignore=("left",))
+def book(count, left):
+    return [ask(n, left) for n in range(count)]
+"""
+FIRST = "try:\n    book.fresh(4, [0] * {})\nexcept ConnectionError as error:\n    print(error)"
+THEN = "%%checkpointed\nchapters = book(4, [0] * 9)"
+STATUS = "run = nbc.open_store().runs(workflow='book', limit=1)[0]\nrun.status"
+
+
+def restarted(kernel: Kernel) -> Kernel:
+    kernel.kill()
+    kernel.start()
+    kernel.run(LOAD)
+    kernel.run(QUOTA)
+    return kernel
+
+
+def test_what_went_on_with_a_run_is_no_answer_for_another_one(kernel: Kernel) -> None:
+    """A cell that continued a run is restored only as long as nothing above it has begun another one."""
+    kernel.run(QUOTA)
+    kernel.run(FIRST.format(3))
+    assert kernel.run(THEN).stdout == "asked 3\n"
+    restarted(kernel)
+    kernel.run(FIRST.format(2))
+    again = kernel.run(THEN)
+    assert again.stdout == "asked 2\nasked 3\n"
+    assert "the run of book changed" in again.line
+    assert kernel.run(STATUS).result == "'completed'"
+    last = kernel.run(THEN)
+    assert last.status == "restored", last.line
+
+
+def test_cells_that_each_work_on_a_run_are_restored_one_after_the_other(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.run(QUOTA)
+    first = f"%%checkpointed\n{FIRST.format(3)}"
+    loop = "%%checkpointed --every 1\nfor n in range(3):\n    last = book(n, [0] * 9)"
+    cells = [LOAD, QUOTA, first, THEN, first.replace("3", "1"), THEN.replace("chapters", "anew"), loop]
+    write_notebook(tmp_path, *cells)
+    assert [kernel.run(cell).status for cell in cells[2:]] == ["computed"] * 5
+    restarted(kernel)
+    foreseen = [(row["action"], row["reason"]) for row in data(kernel, "plan")["statements"]]
+    assert foreseen == [("restore", "same code, same inputs")] * 5
+    assert [kernel.run(cell).status for cell in cells[2:]] == ["restored"] * 5
+    restarted(kernel)
+    kernel.run(FIRST.format(2))
+    assert kernel.run(cells[3]).status == "computed"
+    assert kernel.run(loop).status == "restored", "with other inputs it is another matter"
+
+
+def test_a_loop_that_goes_on_has_called_what_it_called(kernel: Kernel, tmp_path: Path) -> None:
+    """The runs its iterations worked on before it was cut short stand with what it leaves in the end."""
+    kernel.run(QUOTA)
+    loop = (
+        "%%checkpointed --every 1\nfor n in range(4):\n    done = book(n, [0] * 9)\n"
+        "    while n == 2 and not os.path.exists('on'): print('here', flush=True); time.sleep(0.01)"
+    )
+    kernel.run("import os, time")
+    kernel.start_cell(loop, until="here")
+    restarted(kernel).run("import os, time")
+    (tmp_path / "on").touch()
+    assert "resumed" in kernel.run(loop).line
+    kernel.run("book.fresh(0, [])")
+    assert kernel.run(loop).status == "computed"

@@ -202,10 +202,9 @@ class Writer:
         self.names["n"].add("n0")
         items = self.fill(items)
         target = self.fill(target)
-        text = f"for {target} in {items}:\n{self.block(depth, loop=True)}"
-        if "w" in target:
-            text += "\n    w9 = len(w9)"
-        return text + self.orelse(depth)
+        # The order of a set of words is another one in every process: which of them it is must not leak.
+        forget = "    w9 = bool(w9)\n" if "w" in target else ""
+        return f"for {target} in {items}:\n{forget}{self.block(depth, loop=True)}{self.orelse(depth)}"
 
     def while_(self, depth: int) -> str:
         if self.odds(4):

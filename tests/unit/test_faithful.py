@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -92,3 +93,27 @@ def test_what_cannot_come_back_as_it_was_is_refused(tmp_path: Path) -> None:
         }
         lost = store.save(DRAFT, {name: value for name, (value, _) in odd.items()}).checkpoint.not_saved
     assert {item.name: item.why for item in lost} == {name: why for name, (_, why) in odd.items()}
+
+
+@pytest.mark.parametrize("made", [list, bytearray, lambda of: array("b", of)])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_an_iterator_beyond_the_end_of_what_became_shorter_is_refused(made: Any, backwards: bool) -> None:
+    """Its own pickle would put it at the new end: what is appended next would be seen then, and is not now."""
+    items = made([1, 2, 3, 4])
+    iterator = reversed(items) if backwards else iter(items)
+    if not backwards:
+        assert [next(iterator) for _ in range(3)] == [1, 2, 3]
+    with open_store("memory://") as store:
+        assert not store.save(DRAFT, {"items": items, "i": iterator}).checkpoint.not_saved
+        del items[1:]
+        (refused,) = store.save(DRAFT, {"items": items, "i": iterator}).checkpoint.not_saved
+        assert "shorter" in refused.why
+
+
+def test_an_iterator_over_a_list_goes_on_seeing_what_is_appended() -> None:
+    items = [1, 2]
+    iterator = iter(items)
+    next(iterator)
+    found = restored(items=items, i=iterator)
+    found["items"].append(3)
+    assert list(found["i"]) == [2, 3]
