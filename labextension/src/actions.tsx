@@ -281,16 +281,20 @@ export class Actions implements IActions {
         title: trans.__('Not all of it is sound'),
         body: (
           <>
-            <p>{sayLooked(found, trans)}</p>
+            {found.records > 0 && <p>{sayLooked(found, trans)}</p>}
             <ul>
               {found.problems.map((problem, index) => (
                 <li key={index}>{problem}</li>
               ))}
             </ul>
             <p>
-              {trans.__(
-                'Repairing sets the damaged parts aside; what they held is computed again when it is needed.'
-              )}
+              {found.isIndexDamaged
+                ? trans.__(
+                    'Repairing makes a new index of what can still be read. Runs of which nothing can be read are not listed any more, and what they held is computed again when it is needed. The old index is kept in the folder “quarantine” of the store. If you have a copy of the store, put that back instead.'
+                  )
+                : trans.__(
+                    'Repairing sets the damaged parts aside; what they held is computed again when it is needed.'
+                  )}
             </p>
           </>
         ),
@@ -299,10 +303,17 @@ export class Actions implements IActions {
         trans
       });
       if (repair) {
-        await this._model.api.verify(true);
+        const done = await this._model.api.verify(true);
         await this._model.refresh();
-        const done = <p>{trans.__('The damaged parts are set aside.')}</p>;
-        await show(trans.__('Repaired'), done, trans);
+        const told = (
+          <>
+            <p>{trans.__('The damaged parts are set aside.')}</p>
+            {done.notes.map(note => (
+              <p key={note}>{sentence(note)}</p>
+            ))}
+          </>
+        );
+        await show(trans.__('Repaired'), told, trans);
       }
     });
   }
@@ -416,6 +427,13 @@ export class Actions implements IActions {
   private _do(title: string, work: () => Promise<void>): Promise<void> {
     return telling(title, work, this._trans);
   }
+}
+
+/**
+ * What the command line says, as a sentence.
+ */
+function sentence(note: string): string {
+  return `${note.charAt(0).toUpperCase()}${note.slice(1)}.`;
 }
 
 function sayLooked(found: IVerified, trans: TranslationBundle): string {

@@ -3,7 +3,7 @@
  */
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { ago, duration, runStatus, sayProgress, size } from './format';
+import { ago, duration, grouped, runStatus, sayProgress, size } from './format';
 import type { IFilter, IRun, IRunList, RunStatus } from './tokens';
 import type { IRow } from './windowing';
 
@@ -82,7 +82,7 @@ export function arrange(
   for (const status of STATUSES) {
     const runs = all.runs.filter(run => run.status === status);
     if (runs.length > 0) {
-      const count = all.next ? `${runs.length}+` : String(runs.length);
+      const count = counted({ ...all, runs });
       rows.push(title('group', runStatus(status, trans), count));
       rows.push(...runs.map(run => runRow(run, 'all', trans)));
     }
@@ -115,7 +115,7 @@ export function tagsOf(lists: ReadonlyArray<IRunList | null>): string[] {
 }
 
 function counted(list: IRunList): string {
-  return list.next ? `${list.runs.length}+` : String(list.runs.length);
+  return `${grouped(list.runs.length)}${list.next ? '+' : ''}`;
 }
 
 function title(
@@ -169,10 +169,10 @@ export function runFacts(run: IRun, trans: TranslationBundle): string[] {
   const restored = run.steps.restored ?? 0;
   const facts = [];
   if (computed) {
-    facts.push(trans.__('%1 computed', computed));
+    facts.push(trans.__('%1 computed', grouped(computed)));
   }
   if (restored) {
-    facts.push(trans.__('%1 restored', restored));
+    facts.push(trans.__('%1 restored', grouped(restored)));
   }
   if (run.bytes) {
     facts.push(trans.__('%1 saved', size(run.bytes)));

@@ -131,7 +131,8 @@ function decodeProgress(meta: Fields): IProgress | null {
     ? {
         done: number(meta.done),
         total: number(meta.total),
-        left: typeof meta.left === 'number' ? meta.left : null
+        left: typeof meta.left === 'number' ? meta.left : null,
+        inside: pairs(meta.inside)
       }
     : null;
 }
@@ -194,14 +195,11 @@ function decodeNode(body: unknown): IGraphNode {
 
 function decodeEdge(body: unknown): IGraphEdge {
   const edge = fields(body);
-  const points = Array.isArray(edge.points) ? (edge.points as unknown[]) : [];
   return {
     source: text(edge.source),
     target: text(edge.target),
     label: text(edge.label),
-    points: points
-      .filter((point): point is unknown[] => Array.isArray(point))
-      .map(point => [number(point[0]), number(point[1])] as const)
+    points: pairs(edge.points)
   };
 }
 
@@ -317,14 +315,16 @@ export function decodePruned(body: unknown): IPruned {
 export function decodeVerified(body: unknown): IVerified {
   const found = fields(body);
   const problems = Array.isArray(found.problems)
-    ? (found.problems as unknown[])
+    ? found.problems.map(maybe)
     : [];
   return {
     records: number(found.records),
     chunks: number(found.chunks),
     bytes: number(found.bytes),
-    problems: problems.map(problem => text(maybe(problem).text)),
-    clean: found.clean !== false
+    problems: problems.map(problem => text(problem.text)),
+    isIndexDamaged: problems.some(problem => problem.kind === 'index'),
+    clean: found.clean !== false,
+    notes: texts(found.notes)
   };
 }
 
@@ -365,6 +365,12 @@ function texts(value: unknown): string[] {
   return Array.isArray(value)
     ? value.filter((item): item is string => typeof item === 'string')
     : [];
+}
+
+function pairs(value: unknown): (readonly [number, number])[] {
+  return (Array.isArray(value) ? (value as unknown[]) : [])
+    .filter((item): item is unknown[] => Array.isArray(item))
+    .map(item => [number(item[0]), number(item[1])] as const);
 }
 
 /**

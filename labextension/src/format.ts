@@ -40,6 +40,13 @@ function twoDigits(n: number): string {
 }
 
 /**
+ * A whole number, readable also when it is large: `1,000,000`, as under a cell.
+ */
+export function grouped(count: number): string {
+  return count.toLocaleString('en');
+}
+
+/**
  * A number of bytes, in powers of 1000: `812 B`, `4.2 kB`, `412 MB`.
  */
 export function size(bytes: number): string {
@@ -159,17 +166,32 @@ export function shortStore(store: string, root: string): string {
 }
 
 /**
- * `37 of 100`, and how long the rest may take.
+ * `37 of 100`, `2 of 10, inside 21 of 50`, and how long the rest may take.
  */
 export function sayProgress(
   progress: IProgress,
   trans: TranslationBundle
 ): string {
-  const { done, total, left } = progress;
-  const where = total
-    ? trans.__('%1 of %2', done, total)
-    : trans.__('%1 done', done);
+  const { done, total, left, inside } = progress;
+  const say = (so: number, many: number): string =>
+    many
+      ? trans.__('%1 of %2', grouped(so), grouped(many))
+      : trans.__('%1 done', grouped(so));
+  const where = inside.reduce(
+    (said, [so, many]) => trans.__('%1, inside %2', said, say(so, many)),
+    say(done, total)
+  );
   return left ? trans.__('%1, about %2 left', where, duration(left)) : where;
+}
+
+/**
+ * How much of it is done, from 0 to 1, with what is done of the iteration it is in; 0 where nobody knows.
+ */
+export function partOf({ done, total, inside }: IProgress): number {
+  return [[done, total], ...inside].reduceRight(
+    (part, [so, many]) => (many > 0 ? Math.min(1, (so + part) / many) : 0),
+    0
+  );
 }
 
 /**

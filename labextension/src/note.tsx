@@ -4,7 +4,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
-import { sayProgress } from './format';
+import { partOf, sayProgress } from './format';
 import type { IProblem, IProgress } from './tokens';
 
 /**
@@ -31,11 +31,7 @@ export function Progress(props: {
   return (
     <span className="nbc-Progress">
       {progress.total > 0 && (
-        <progress
-          value={progress.done}
-          max={progress.total}
-          aria-label={said}
-        />
+        <progress value={partOf(progress)} max={1} aria-label={said} />
       )}
       <span className="nbc-Fact">{said}</span>
     </span>

@@ -18,7 +18,7 @@ import {
 import type { Message } from '@lumino/messaging';
 import * as React from 'react';
 import { STATUSES, isFiltered, tagsOf } from './arrange';
-import { runStatus, shortStore } from './format';
+import { grouped, runStatus, shortStore } from './format';
 import { checkpointIcon } from './icons';
 import { ProblemNote } from './note';
 import { RunView } from './run';
@@ -316,8 +316,13 @@ function Footer(props: {
 }): JSX.Element {
   const { list, store, trans } = props;
   const count = list.next
-    ? trans.__('%1 newest runs', list.runs.length)
-    : trans._n('%1 run', '%1 runs', list.runs.length);
+    ? trans.__('%1 newest runs', grouped(list.runs.length))
+    : trans._n(
+        '%2 run',
+        '%2 runs',
+        list.runs.length,
+        grouped(list.runs.length)
+      );
   return (
     <footer className="nbc-Footer" title={trans.__('Store: %1', store)}>
       <span>{count}</span>

@@ -8,6 +8,7 @@ import * as React from 'react';
 import {
   duration,
   exactTime,
+  grouped,
   sayProgress,
   size,
   stepName,
@@ -250,11 +251,11 @@ export function sayInside(
   const counts = Object.entries(inside) as [IStep['status'], number][];
   const all = counts.reduce((sum, [, count]) => sum + count, 0);
   const parts = counts.map(
-    ([status, count]) => `${count} ${stepStatus(status, trans)}`
+    ([status, count]) => `${grouped(count)} ${stepStatus(status, trans)}`
   );
   return counts.length === 1
     ? trans.__('%1 inside', parts[0])
-    : trans.__('%1 inside: %2', all, parts.join(', '));
+    : trans.__('%1 inside: %2', grouped(all), parts.join(', '));
 }
 
 /**

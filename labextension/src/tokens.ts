@@ -145,6 +145,11 @@ export interface IProgress {
    * Seconds it will still take, as far as can be told.
    */
   readonly left: number | null;
+
+  /**
+   * How far the loops inside of the iteration it is in have come, and of how many, the outermost first.
+   */
+  readonly inside: ReadonlyArray<readonly [number, number]>;
 }
 
 /**
@@ -303,7 +308,17 @@ export interface IVerified {
   readonly chunks: number;
   readonly bytes: number;
   readonly problems: ReadonlyArray<string>;
+
+  /**
+   * Whether the index itself is damaged: what it does not tell any more cannot be found again.
+   */
+  readonly isIndexDamaged: boolean;
   readonly clean: boolean;
+
+  /**
+   * Whole sentences: what else was done.
+   */
+  readonly notes: ReadonlyArray<string>;
 }
 
 /**

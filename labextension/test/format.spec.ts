@@ -4,6 +4,8 @@ import {
   ago,
   duration,
   exactTime,
+  partOf,
+  sayProgress,
   shortStore,
   size,
   splitPath
@@ -30,6 +32,36 @@ describe('duration', () => {
     [273600, '3d 04h']
   ])('reads %d seconds as %s', (seconds, text) => {
     expect(duration(seconds)).toBe(text);
+  });
+});
+
+describe('progress', () => {
+  it.each([
+    [{ done: 37, total: 100, left: null, inside: [] }, '37 of 100', 0.37],
+    [{ done: 37, total: 0, left: null, inside: [] }, '37 done', 0],
+    [
+      { done: 1000000, total: 2000000, left: 63, inside: [] },
+      '1,000,000 of 2,000,000, about 1m 03s left',
+      0.5
+    ],
+    [
+      { done: 2, total: 10, left: null, inside: [[21, 100] as const] },
+      '2 of 10, inside 21 of 100',
+      0.221
+    ],
+    [
+      {
+        done: 0,
+        total: 2,
+        left: 5,
+        inside: [[1, 2] as const, [7, 0] as const]
+      },
+      '0 of 2, inside 1 of 2, inside 7 done, about 5.0 s left',
+      0.25
+    ]
+  ])('reads %o', (progress, said, part) => {
+    expect(sayProgress(progress, trans)).toBe(said);
+    expect(partOf(progress)).toBeCloseTo(part);
   });
 });
 

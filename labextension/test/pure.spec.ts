@@ -223,7 +223,7 @@ describe('the banner', () => {
         ...STEPS[2],
         name: 'for epoch in range(100)',
         status: 'interrupted',
-        progress: { done: 37, total: 100, left: 60 }
+        progress: { done: 37, total: 100, left: 60, inside: [] }
       }
     ];
     expect(sayOffer(run, steps, now, trans)).toBe(

@@ -47,7 +47,7 @@ describe('decoding what the server sends', () => {
       computedSeconds: 41.5,
       sparedSeconds: 724.2,
       trusted: true,
-      progress: { done: 37, total: 100, left: 25.2 }
+      progress: { done: 37, total: 100, left: 25.2, inside: [[21, 50]] }
     });
     expect(list.runs[1]).toMatchObject({
       pinned: true,

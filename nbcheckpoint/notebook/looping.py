@@ -236,9 +236,10 @@ class LoopHooks:
             return "; ".join(map(line.not_saved, named))
         loops_.saved_one(result, self.session.forget)
         if cell.step is not None:
-            top = loop.chain[0]
+            top, *inner = loop.chain
             left = seconds_left(top.done, top.total, seconds, loops_.earlier_seconds)
-            self.session.note_progress(cell.step, top.done, top.total, seconds, left)
+            inside = [(one.done, one.total) for one in inner]
+            self.session.note_progress(cell.step, top.done, top.total, seconds, left, inside)
         return ""
 
     # Telling

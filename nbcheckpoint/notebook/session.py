@@ -184,11 +184,23 @@ class Session:
         if self._upkeep is not None:
             self._upkeep.superseded(checkpoint.bytes)
 
-    def note_progress(self, step: Step, done: int, total: int, seconds: float, left: float | None) -> None:
-        """How far a loop of a running cell has come, for whoever is watching, with a guess how long it will take."""
+    def note_progress(
+        self,
+        step: Step,
+        done: int,
+        total: int,
+        seconds: float,
+        left: float | None,
+        inside: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """How far a loop of a running cell has come, for whoever is watching, with a guess how long it will take.
+
+        `inside`: the same of the loops inside of the iteration it is in, the outermost first.
+        """
         left = round(left, 1) if left is not None else None
+        told = {"done": done, "total": total, "left": left} | ({"inside": list(inside)} if inside else {})
         self._expect_nothing()
-        self._note(replace(step, seconds=seconds, meta={**step.meta, "done": done, "total": total, "left": left}))
+        self._note(replace(step, seconds=seconds, meta={**step.meta, **told}))
         if self.on_progress is not None:
             self.on_progress(done, total, left)
 

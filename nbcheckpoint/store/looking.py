@@ -58,6 +58,8 @@ class Going(Record, frozen=True, kw_only=True):
     """Of how many; 0 where nobody knows."""
     left: float | None = None
     """Seconds it will take, at a guess."""
+    inside: tuple[tuple[int, int], ...] = ()
+    """How far the loops inside of the iteration it is in have come, and of how many, the outermost first."""
 
 
 def going(store: Store, runs: Iterable[str]) -> dict[str, Going]:

@@ -10,6 +10,7 @@ Records of a later version and records signed by somebody else are no damage: th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -18,13 +19,16 @@ from blake3 import blake3
 from msgspec.structs import replace
 
 from nbcheckpoint.backend.base import MAX_KEY
-from nbcheckpoint.errors import Conflict, Error, NotFound, StoreDamaged, StoreReadOnly
+from nbcheckpoint.errors import Conflict, Error, NotFound, StoreDamaged, StoreLocked, StoreReadOnly
 from nbcheckpoint.model import Record
 from nbcheckpoint.store.survey import QUARANTINE, Problem, Survey, survey
 from nbcheckpoint.store.upkeep import GRACE_SECONDS, collect
 
 if TYPE_CHECKING:
     from nbcheckpoint.store import Store
+
+LOOK_SECONDS = 2.0
+"""So long somebody who only looks may have a store open."""
 
 Progress = Callable[[int, int], object]
 """Called with (done, of how many); the total may grow while others are saving."""
@@ -84,13 +88,11 @@ def verify_at(opener: Callable[[], Store], location: str, *, repair: bool, progr
     try:
         with opener() as store:
             result = verify(store, progress=progress)
-        if not repair:
-            return result
-        salvaged = _salvaged(location) if needs_salvage(result) else ()
-    except StoreDamaged:  # so damaged that it cannot even be opened
-        if not repair:
-            raise
-        salvaged = _salvaged(location)
+    except StoreDamaged as error:  # so damaged that it cannot even be opened
+        result = Verified(problems=(Problem(kind="index", key="", text=str(error)),))
+    if not repair:
+        return result
+    salvaged = _salvaged(location) if needs_salvage(result) else ()
     with opener() as store:
         return replace(verify(store, repair=True, progress=progress), notes=salvaged)
 
@@ -102,12 +104,22 @@ def _salvaged(location: str) -> tuple[str, ...]:
 def salvage(location: str) -> str:
     """Rebuild a folder's index from what can be read of it, while nobody has it open; says what came of it.
 
-    The damaged index is kept in the folder's `quarantine`. Raises StoreLocked if somebody has it open.
+    The damaged index is kept in the folder's `quarantine`. Raises StoreLocked if somebody has it open, and not only
+    for the moment a look at it takes: a panel looks all the time.
     """
     from nbcheckpoint.backend.disk import DiskBackend
 
-    kept, lost = DiskBackend.salvage(location.removeprefix("file://"))
-    return f"the index was rebuilt: {kept} entries kept, {lost} lost; the old one is in quarantine"
+    until = time.monotonic() + LOOK_SECONDS
+    while True:
+        try:
+            kept, lost = DiskBackend.salvage(location.removeprefix("file://"))
+            break
+        except StoreLocked:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+    found = f"{kept} entries kept, {lost} lost" if kept or lost else "nothing of it could be read, so it is empty"
+    return f"the index was rebuilt: {found}; the old one is in quarantine"
 
 
 def verify(

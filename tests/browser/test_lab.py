@@ -58,7 +58,7 @@ def test_runs_are_listed_live_with_their_facts(tidy: Page, lab: Jupyter, folder:
             )
         )
         expect(mine).to_contain_text("37 of 100, about 1m 03s left")
-        expect(mine.locator("progress")).to_have_attribute("value", "37")
+        expect(mine.locator("progress")).to_have_attribute("value", "0.37")
         store.update_run(run.id, status="failed", owner=None)
         expect(mine).to_have_attribute("data-status", "failed")
 
@@ -149,7 +149,7 @@ def test_ten_thousand_steps_are_not_drawn_at_once(tidy: Page, lab: Jupyter, fold
     open_notebook(tidy, path, kernel=False)
     panel = sidebar(tidy)
     runs(panel, "mine").click()
-    expect(panel.locator(".nbc-Step")).to_contain_text("10000 computed inside")
+    expect(panel.locator(".nbc-Step")).to_contain_text("10,000 computed inside")
     panel.get_by_role("tree", name="Steps").focus()
     tidy.keyboard.press("ArrowDown")
     tidy.keyboard.press("ArrowRight")

@@ -265,12 +265,29 @@ def test_a_damaged_store_says_what_to_do_and_nothing_is_lost(tidy: Page, lab: Ju
     expect(panel.locator(".nbc-Run")).to_have_count(0)
     tidy.screenshot(path=ARTIFACTS / "damaged-store.png")
     panel.get_by_role("button", name="Verify").click()
-    refused(tidy, "Cannot verify", "not a database")
+    expect(dialog(tidy)).to_contain_text("not a database")
+    expect(dialog(tidy)).to_contain_text("If you have a copy of the store, put that back instead")
+    tidy.screenshot(path=ARTIFACTS / "damaged-store-verified.png")
+    press_in(dialog(tidy), "Cancel")
     assert index.read_bytes() == spoilt, "looking at it changes nothing"
     # From a backup, say. The page finds out by itself.
     index.write_bytes(sound)
     expect(runs(panel, "mine")).to_have_count(1)
     expect(alert).to_have_count(0)
+    # Without a backup it is made usable again, and nothing is thrown away.
+    index.write_bytes(spoilt)
+    expect(alert).to_contain_text("not a database")
+    panel.get_by_role("button", name="Verify").click()
+    press_in(dialog(tidy), "Repair")
+    expect(dialog(tidy)).to_contain_text("nothing of it could be read")
+    press_in(dialog(tidy), "Close")
+    expect(alert).to_have_count(0)
+    expect(panel).to_contain_text("Nothing saved here yet")
+    kept = (lab.root / folder / ".nbcheckpoint" / "quarantine").rglob("cache.db")
+    assert [file.read_bytes() for file in kept] == [spoilt]
+    with store_in(lab, folder) as store:
+        planted(store)
+        expect(runs(panel, "mine")).to_have_count(1)
 
 
 def test_a_store_of_a_later_version_says_what_to_do_and_nothing_is_touched(

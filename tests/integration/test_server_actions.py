@@ -187,10 +187,11 @@ def test_runs_are_found_by_text_and_tag(server: Server, store: Store) -> None:
 
 def test_a_running_run_says_how_far_it_is(server: Server, store: Store) -> None:
     run = store.begin_run("a.ipynb")
-    step = Step(run=run.id, address="000000", name="train", status="running", meta={"done": 3, "total": 9, "left": 1.5})
+    progress = {"done": 3, "total": 9, "left": 1.5, "inside": [[21, 100]]}
+    step = Step(run=run.id, address="000000", name="train", status="running", meta=progress)
     store.put_step(step)
     (shown,) = told(server, "runs")["runs"]
-    assert shown["progress"] == {"name": "train", "done": 3, "total": 9, "left": 1.5}
+    assert shown["progress"] == {"name": "train", **progress}
     store.put_step(replace(step, meta={"done": 3, "total": SCRIPT}))
     assert told(server, "runs")["runs"][0]["progress"] is None
 
@@ -424,6 +425,9 @@ def test_a_store_in_trouble_says_so_in_one_sentence_with_a_hint(
     server.stores = with_(server.stores, opener=opener)
     for path, method in (("runs", "GET"), ("runs/x/pin", "POST"), ("verify", "POST"), ("runs/x/export", "GET")):
         status, _, body = server.ask(path, method=method)
+        if path == "verify" and isinstance(error, errors.StoreDamaged):  # that is what it is asked for
+            assert (status, body["clean"], body["problems"][0]["text"]) == (200, False, str(error))
+            continue
         assert (status, body) == (expected, {"message": str(error), "hint": error.hint})
         assert error.hint
 
@@ -433,11 +437,14 @@ def test_an_index_that_is_damaged_is_told_and_repaired(server: Server, store: St
     store.close()
     index = server.root / ".nbcheckpoint" / "cache.db"
     index.write_bytes(b"not a database at all" * 1000)
-    for path, method in (("runs", "GET"), ("verify", "POST")):
-        status, _, body = server.ask(path, method=method)
-        assert (status, body["hint"]) == (500, "run: nbcheckpoint verify --repair")
+    status, _, body = server.ask("runs")
+    assert (status, body["hint"]) == (500, "run: nbcheckpoint verify --repair")
+    found = told(server, "verify", method="POST")
+    assert (found["clean"], [problem["kind"] for problem in found["problems"]]) == (False, ["index"])
+    assert index.read_bytes()[:3] == b"not", "looking at it changes nothing"
     body = told(server, "verify", method="POST", body={"repair": True})
-    assert "rebuilt" in body["notes"][0]
+    assert (body["clean"], body["problems"]) == (True, [])
+    assert "nothing of it could be read" in body["notes"][0]
     told(server, "runs")
 
 

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from nbcheckpoint.codec.pickle import Reference
-from nbcheckpoint.errors import NotFound, StoreDamaged, StoreReadOnly
+from nbcheckpoint.errors import NotFound, StoreDamaged, StoreLocked, StoreReadOnly
 from nbcheckpoint.model import FORMAT, Checkpoint
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.upkeep import prune
@@ -94,6 +94,19 @@ def test_one_row_that_is_not_what_was_written_hides_no_other(tmp_path: Path) -> 
     with open_store(tmp_path / "store") as store:
         assert verify(store).clean
         assert {run.id for run in store.runs()} == set(runs)
+
+
+def test_a_rebuilding_waits_for_who_only_looks_and_not_for_who_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A panel that lists the runs has the store open for a moment, every now and then."""
+    looking = open_store(tmp_path / "store")
+    monkeypatch.setattr("nbcheckpoint.store.verify.time.sleep", lambda seconds: looking.close())
+    assert "rebuilt" in salvage(str(tmp_path / "store"))
+    monkeypatch.undo()
+    monkeypatch.setattr("nbcheckpoint.store.verify.LOOK_SECONDS", 0.0)
+    with open_store(tmp_path / "store"), pytest.raises(StoreLocked):
+        salvage(str(tmp_path / "store"))
 
 
 def test_where_the_walk_ends_early_nothing_is_said_to_be_missing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
