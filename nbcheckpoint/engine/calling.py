@@ -13,14 +13,14 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from nbcheckpoint.codec.pickle import Reference
-from nbcheckpoint.engine import aside, context, policy
+from nbcheckpoint.engine import aside, context, policy, strands
 from nbcheckpoint.engine.arguments import (
     RETURNED,
     Reach,
@@ -36,7 +36,7 @@ from nbcheckpoint.engine.arguments import (
 from nbcheckpoint.engine.context import Frame, current_store, frame
 from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.effects import Body, Protocol, Wait
-from nbcheckpoint.engine.identity import Identity, match
+from nbcheckpoint.engine.identity import Identity, is_ordered, match
 from nbcheckpoint.engine.journal import Ticket, moments_ago
 from nbcheckpoint.engine.retry import is_worth_a_retry, seconds_until_next
 from nbcheckpoint.engine.watching import StepWatch, watching
@@ -180,13 +180,13 @@ class Call:
         """The body, as often as it takes; then the end."""
         here = self._frame()
         while True:
-            started, before = time.perf_counter(), rng.states()
-            noticed: list[StepWatch] = []
+            started, watch = time.perf_counter(), self.watch()
             try:
                 value = yield Body(
                     *(self.spec.function, self.prepared(), here, self.kwargs),
                     timeout=self.spec.timeout,
-                    around=self._watched(noticed),
+                    around=functools.partial(watching, watch),
+                    strand=watch.strand,
                 )
             except BaseException as error:
                 wait = self.failed(error, time.perf_counter() - started)
@@ -196,7 +196,7 @@ class Call:
                     here.attempt += 1
                 yield Wait(wait)
                 continue
-            return self.finish(value, time.perf_counter() - started, before, noticed, here)
+            return self.finish(value, time.perf_counter() - started, watch, here)
 
     def prepared(self) -> Sequence[Any]:
         """The arguments of the next attempt."""
@@ -208,12 +208,8 @@ class Call:
         attempt = self.ticket.step.attempt if self.ticket is not None else 1
         return Frame(self.parent.journal, self.slot, self.address, attempt=attempt)
 
-    def _watched(self, noticed: list[StepWatch]) -> Callable[[], Any]:
-        def around() -> Any:
-            entered = watching([self.store.url.removeprefix("file://")])
-            return _Noting(entered, noticed)
-
-        return around
+    def watch(self) -> StepWatch:
+        return StepWatch([self.store.url.removeprefix("file://")])
 
     # Is it there already?
 
@@ -255,6 +251,9 @@ class Call:
             since = self.parent.journal.since
         if not own and found.meta.get(ASKED):
             self.reason = explain.simple("forced", "it asks a question, and that was answered for another run")
+            return False
+        if is_ordered(found) and not strands.is_alone():
+            self.reason = explain.simple("random", "others may draw random numbers beside it")
             return False
         if not own and found.created < since:
             self.reason = explain.simple("forced", "a fresh run computes everything")
@@ -394,9 +393,7 @@ class Call:
             return None
         raise error
 
-    def finish(
-        self, value: Any, seconds: float, before: Mapping[str, Any], noticed: Sequence[StepWatch], here: Frame | None
-    ) -> Outcome:
+    def finish(self, value: Any, seconds: float, watch: StepWatch, here: Frame | None) -> Outcome:
         """Save what the body returned, and write the completion."""
         marks = dict(here.marks) if here is not None else {}
         if here is not None and here.asked and self.parent is not None:
@@ -404,7 +401,7 @@ class Call:
         problem, saved = "", None
         if self.is_due(bool(marks)):
             try:
-                saved, problem = self.save(value, seconds, before, noticed, marks)
+                saved, problem = self.save(value, seconds, watch, marks)
             except Fenced:
                 raise
             except Error as error:
@@ -445,12 +442,7 @@ class Call:
             return None
 
     def save(
-        self,
-        value: Any,
-        seconds: float,
-        before: Mapping[str, Any],
-        noticed: Sequence[StepWatch],
-        marks: Mapping[str, Any],
+        self, value: Any, seconds: float, watch: StepWatch, marks: Mapping[str, Any]
     ) -> tuple[Checkpoint | None, str]:
         """The checkpoint, or why there is none. Raises what the store raises."""
         identity, reached = self.identity, self.reached
@@ -461,12 +453,13 @@ class Call:
         changed = changed_in_place(identity, reached)
         if changed:
             return None, f"{', '.join(changed)} was changed in place; return what is new instead"
-        drawn, moved = drawn_since(before, reached.mentions)
-        if self.is_apart:
-            moved = {}
-            if any(item.type != rng.PRISTINE for item in drawn):
-                return None, "it drew from a seeded generator, apart from the flow; give it one of its own"
-        watch = noticed[-1] if noticed else StepWatch()
+        drawn, moved = drawn_since(watch.random, reached.mentions, now=watch.random_after)
+        # One that nobody has seeded is left as it is when the result is given back: put back out of order, it would
+        # hand out numbers that others have got already.
+        moved = {name: state for name, state in moved.items() if not rng.is_pristine(name, state)}
+        apart = self.is_apart or watch.strand.shared
+        if apart and (moved or any(item.type != rng.PRISTINE for item in drawn)):
+            return None, "it drew from a seeded generator, apart from the flow; give it one of its own"
         spoken = [text for text in identity.values.values() if type(text) is str]
         watch.mention([*spoken, *reached.named], absent=reached.looks)
         seen = watch.seen()
@@ -533,16 +526,3 @@ def given_back(checkpoint: Checkpoint, values: dict[str, Any]) -> None:
     for name in [name for name in values if name.startswith(rng.PREFIX)]:
         rng.restore(name, values.pop(name))
     files.include((*checkpoint.files, *files_among(checkpoint.inputs)))
-
-
-class _Noting:
-    """Enters a watch and hands it to whoever asks later what was opened."""
-
-    def __init__(self, entered: Any, noticed: list[StepWatch]) -> None:
-        self._entered, self._noticed = entered, noticed
-
-    def __enter__(self) -> None:
-        self._noticed.append(self._entered.__enter__())
-
-    def __exit__(self, *exc: Any) -> None:
-        self._entered.__exit__(*exc)

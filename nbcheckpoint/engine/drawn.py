@@ -14,7 +14,9 @@ _SEEDING = re.compile(r"seed|set_?state|set_rng_state")
 """In the names of everything that sets a random generator."""
 
 
-def drawn_since(before: Mapping[str, Any], mentions: Names) -> tuple[tuple[Input, ...], dict[str, Any]]:
+def drawn_since(
+    before: Mapping[str, Any], mentions: Names, now: Mapping[str, Any] | None = None
+) -> tuple[tuple[Input, ...], dict[str, Any]]:
     """(generators with their state then, the same with their state now), of those that moved.
 
     One that was seeded to the very state it had has not moved, and yet that state is what the step leaves: it is to
@@ -22,7 +24,7 @@ def drawn_since(before: Mapping[str, Any], mentions: Names) -> tuple[tuple[Input
     """
     drawn, moved = [], {}
     may_seed = any(_SEEDING.search(name) for name in mentions.reads | mentions.attributes)
-    for name, state in rng.states().items():
+    for name, state in (rng.states() if now is None else now).items():
         earlier = before.get(name)
         still = earlier is not None and rng.same(earlier, state)
         if still and not may_seed:

@@ -15,7 +15,9 @@ from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nbcheckpoint.engine import strands
 from nbcheckpoint.engine.context import Frame, inside
+from nbcheckpoint.engine.strands import Place, Strand
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Body:
     timeout: float | None = None
     around: Callable[[], Any] | None = None
     """Makes a context manager that is entered around the body."""
+    strand: Strand = field(default_factory=Strand)
+    """Says afterwards whether others ran beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,11 @@ def _perform(wish: Body | Wait) -> Any:
         return time.sleep(wish.seconds)
     if wish.timeout is not None:
         return _limited(wish)
-    return _run(wish)
+    return _run(wish, strands.place())
 
 
-def _run(wish: Body) -> Any:
-    with inside(wish.frame):
+def _run(wish: Body, called_from: Place) -> Any:
+    with inside(wish.frame), strands.running(wish.strand, called_from):
         if wish.around is None:
             return wish.function(*wish.args, **wish.kwargs)
         with wish.around():
@@ -79,11 +83,11 @@ def _run(wish: Body) -> Any:
 def _limited(wish: Body) -> Any:
     """In a thread of its own, which cannot be stopped, only left alone: what it comes to is nobody's any more."""
     outcome: list[Any] = []
-    context = contextvars.copy_context()
+    context, here = contextvars.copy_context(), strands.place()
 
     def work() -> None:
         try:
-            outcome.extend((True, context.run(_run, wish)))
+            outcome.extend((True, context.run(_run, wish, here)))
         except BaseException as error:
             outcome.extend((False, error))
 
@@ -102,7 +106,7 @@ async def drive_async(protocol: Protocol) -> Any:
     value: Any = None
     failed = False
     while True:
-        done, wish = await asyncio.to_thread(_step, protocol, value, failed)
+        done, wish = await asyncio.to_thread(_step, protocol, value, failed, strands.place())
         if done:
             return wish
         try:
@@ -111,8 +115,9 @@ async def drive_async(protocol: Protocol) -> Any:
             value, failed = error, True
 
 
-def _step(protocol: Protocol, value: Any, failed: bool) -> tuple[bool, Any]:
+def _step(protocol: Protocol, value: Any, failed: bool, task: Place) -> tuple[bool, Any]:
     """(is it over, its result or its next wish): StopIteration cannot pass through a future."""
+    strands.work_for(task)
     try:
         return False, protocol.throw(value) if failed else protocol.send(value)
     except StopIteration as done:
@@ -122,12 +127,12 @@ def _step(protocol: Protocol, value: Any, failed: bool) -> tuple[bool, Any]:
 async def _perform_async(wish: Body | Wait) -> Any:
     if isinstance(wish, Wait):
         return await asyncio.sleep(wish.seconds)
-    work: Coroutine[Any, Any, Any] = _run_async(wish)
+    work: Coroutine[Any, Any, Any] = _run_async(wish, strands.place())
     return await (asyncio.wait_for(work, wish.timeout) if wish.timeout is not None else work)
 
 
-async def _run_async(wish: Body) -> Any:
-    with inside(wish.frame):
+async def _run_async(wish: Body, called_from: Place) -> Any:
+    with inside(wish.frame), strands.running(wish.strand, called_from):
         if wish.around is None:
             return await wish.function(*wish.args, **wish.kwargs)
         with wish.around():

@@ -353,9 +353,7 @@ class _NodeCall(Call):
         self.given = given
         return [given]
 
-    def finish(
-        self, value: Any, seconds: float, before: Mapping[str, Any], noticed: Sequence[StepWatch], here: Frame | None
-    ) -> Outcome:
+    def finish(self, value: Any, seconds: float, watch: StepWatch, here: Frame | None) -> Outcome:
         state = self.given if value is None else value
         self.next, said = self.graph.decide(self.spec.name, state)
         for way in said:
@@ -367,18 +365,13 @@ class _NodeCall(Call):
             "ways": self.graph.ways_code(self.spec.name),
             "code": node_code(self.graph.nodes[self.spec.name]),
         }
-        return super().finish(state, seconds, before, noticed, here)
+        return super().finish(state, seconds, watch, here)
 
     def is_due(self, marked: bool) -> bool:
         return super().is_due(marked) or not self.next  # the last state is always saved
 
     def save(
-        self,
-        value: Any,
-        seconds: float,
-        before: Mapping[str, Any],
-        noticed: Sequence[StepWatch],
-        marks: Mapping[str, Any],
+        self, value: Any, seconds: float, watch: StepWatch, marks: Mapping[str, Any]
     ) -> tuple[Checkpoint | None, str]:
         code = blake3(f"node {self.graph.name} {self.spec.name}".encode()).hexdigest()
         meta = {"workflow": self.graph.name, "cell": f"{self.run} {self.slot}", "marks": dict(marks)}

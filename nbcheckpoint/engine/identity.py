@@ -350,6 +350,13 @@ def changed_setting(candidate: Checkpoint) -> str:
     return ""
 
 
+def is_ordered(candidate: Checkpoint) -> bool:
+    """Did it draw behind somebody, or leave a generator for whoever draws next? Numbers nobody seeded have no order."""
+    return any(item.type != rng.PRISTINE for item in candidate.random) or any(
+        name.startswith(rng.PREFIX) for name in candidate.names
+    )
+
+
 def moved_generator(candidate: Checkpoint) -> str:
     """The name of a random generator it drew from that is not where it was, or nothing."""
     now = rng.states() if candidate.random else {}

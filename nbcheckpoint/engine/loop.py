@@ -25,7 +25,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint.engine import context
+from nbcheckpoint.engine import context, strands
 from nbcheckpoint.engine.context import current_store, frame
 from nbcheckpoint.engine.identity import obstacle, settings_now
 from nbcheckpoint.engine.pace import Pace
@@ -76,6 +76,8 @@ class ExplicitLoop:
         self._trail = Trail()
         self._watch = LoopWatch([current_store().url.removeprefix("file://")])
         self._start = rng.states()
+        self._by_chance = {name for name, state in self._start.items() if rng.is_pristine(name, state)}
+        """Generators nobody had seeded when it began; in whichever process that was."""
         self._last = ""
         self._before: list[str] = []
         self._pending: Future[None] | None = None
@@ -111,6 +113,8 @@ class ExplicitLoop:
             since = here.journal.begun
         found = current_store().find(self._code, self._inputs, limit=1)
         usable = found and found[0].progress is not None and found[0].created >= since
+        # Its generators are put back: one that was seeded not under the eyes of others.
+        usable = usable and (strands.is_alone() or all(item.type == rng.PRISTINE for item in found[0].random))
         return found[0] if usable and obstacle(found[0], "") is None else None
 
     def _resumed(self, iterable: Iterable[Any], earlier: Checkpoint | None) -> Iterator[Any]:
@@ -122,7 +126,8 @@ class ExplicitLoop:
         except Error as error:
             warnings.warn(f"loop {self._name!r} begins anew: {error}", stacklevel=4)
             return iter(iterable)
-        for name, state in loaded[_START].items():
+        alone = strands.is_alone()
+        for name, state in loaded[_START].items() if alone else ():
             rng.restore(name, state)
         items, trail = follow(iter(iterable), earlier.progress.done, earlier.progress.trail)
         if trail is None:
@@ -131,9 +136,11 @@ class ExplicitLoop:
         self._watch.adopt(earlier.files)
         files.include(earlier.files)  # what it stands in has read them too
         self._seconds, self._start = earlier.seconds, {**self._start, **loaded[_START]}
+        self._by_chance -= {item.name for item in earlier.random if item.type != rng.PRISTINE}
+        self._by_chance |= {item.name for item in earlier.random if item.type == rng.PRISTINE}
         put_back(self._state, loaded[_STATE])
         for name, state in loaded.items():
-            if name.startswith(rng.PREFIX):
+            if alone and name.startswith(rng.PREFIX):
                 rng.restore(name, state)
         return items
 
@@ -189,7 +196,7 @@ class ExplicitLoop:
             inputs_digest=self._inputs,
             seconds=seconds,
             progress=progress,
-            random=tuple(_drawn(name, state) for name, state in moved[_START].items()),
+            random=tuple(self._drawn(name, state) for name, state in moved[_START].items()),
             files=seen,
             folder=os.getcwd() if seen else "",
             settings=settings_now(),
@@ -212,6 +219,10 @@ class ExplicitLoop:
         start = {name: state for name, state in self._start.items() if name not in still}
         return {_START: start, **{name: state for name, state in now.items() if name not in still}}
 
+    def _drawn(self, name: str, start: Any) -> Input:
+        kind = rng.PRISTINE if name in self._by_chance else "seeded"
+        return Input(name=name, digest=rng.digest(start), type=kind)
+
     def _supersede(self, saved: Saved) -> None:
         """The one before is kept until this one is certain to be there."""
         if self._pending is not None and self._pending.done() and self._pending.exception() is None:
@@ -220,10 +231,6 @@ class ExplicitLoop:
             self._before = []
         self._before += [self._last] if self._last else []
         self._last, self._pending = saved.checkpoint.id, saved.done
-
-
-def _drawn(name: str, state: Any) -> Input:
-    return Input(name=name, digest=rng.digest(state), type=rng.PRISTINE if rng.is_pristine(name, state) else "seeded")
 
 
 def _identify(frame: types.FrameType, name: str, state: Any) -> tuple[str, str]:

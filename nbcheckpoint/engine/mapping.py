@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from nbcheckpoint.engine import aside, context, executors, policy
+from nbcheckpoint.engine import aside, context, executors, policy, strands
 from nbcheckpoint.engine.arguments import arguments_of, identify, reach_of, result_of
 from nbcheckpoint.engine.calling import ASKED, STOPS, Call, Outcome, given_back
 from nbcheckpoint.engine.context import Frame, current_store, frame, inside
 from nbcheckpoint.engine.effects import drive, drive_async
-from nbcheckpoint.engine.identity import moved_generator, obstacle
+from nbcheckpoint.engine.identity import is_ordered, moved_generator, obstacle
 from nbcheckpoint.engine.journal import Journal, Ticket, moments_ago, write
 from nbcheckpoint.engine.progress import Progress
 from nbcheckpoint.engine.submitting import came_to_nothing, received
@@ -258,12 +258,13 @@ class Map:
         calls = [self._call(at, alike) for at in range(len(self.items))]
         found = self._saved(call.identity.digest for call in calls if call.identity is not None)
         left: list[int] = []
+        alone = strands.is_alone()
         for at, call in enumerate(calls):
             assert call.identity is not None
             there = found.get(call.identity.digest, []) if not call.identity.unidentified else []
-            # An item that drew random numbers drew them behind those before it.
-            usable = (kept for kept in there if not kept.random or not (left or moved_generator(kept)))
-            checkpoint = self._edited(call) or next(usable, None)
+            # An item that drew from a seeded generator drew behind those before it.
+            usable = (kept for kept in there if (alone and not left) or not is_ordered(kept))
+            checkpoint = self._edited(call) or next((kept for kept in usable if not moved_generator(kept)), None)
             if checkpoint is None or not self._restore(at, call, checkpoint):
                 left.append(at)
         self.calls = calls
@@ -404,7 +405,7 @@ class Map:
             except Conflict:  # a worker that outlived its parent has just written something: it may be the result
                 assert call.identity is not None
                 there = self._saved([call.identity.digest]).get(call.identity.digest, [])
-                found = next((kept for kept in there if not moved_generator(kept)), None)
+                found = next((kept for kept in there if not is_ordered(kept) and not moved_generator(kept)), None)
                 if found is not None and self._restore(at, call, found):
                     return Outcome(self.results[at])
                 continue

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from nbcheckpoint.engine import executors
+from nbcheckpoint.engine import executors, strands
 from nbcheckpoint.engine.calling import Call, Outcome, given_back
 from nbcheckpoint.engine.context import inside
 from nbcheckpoint.engine.effects import drive, drive_async
@@ -27,7 +27,6 @@ from nbcheckpoint.engine.journal import Ticket
 from nbcheckpoint.engine.watching import watching
 from nbcheckpoint.engine.worker import Done, packed, work
 from nbcheckpoint.errors import UsageError
-from nbcheckpoint.fingerprint import rng
 from nbcheckpoint.model import Step
 from nbcheckpoint.store.forking import RESULT
 
@@ -239,16 +238,16 @@ def _carried_out(made: Submitted) -> Any:
     found = call.look_up()
     if found is not None:
         return found.value
-    started, before = time.perf_counter(), rng.states()
+    started, watch = time.perf_counter(), call.watch()
     # Its own steps are no part of the run: that it was tried is nobody's business yet.
-    with inside(None), watching([call.store.url.removeprefix("file://")]) as watch:
+    with inside(None), strands.running(watch.strand, strands.place()), watching(watch):
         value = call.spec.function(*call.args, **call.kwargs)
     seconds = time.perf_counter() - started
 
     def keep() -> None:
         call.speculative, call.is_apart = False, True
         call.begin()
-        call.finish(value, seconds, before, [watch], None)
+        call.finish(value, seconds, watch, None)
 
     made._draft = keep
     return value

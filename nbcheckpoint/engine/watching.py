@@ -1,16 +1,19 @@
-"""Files a step's body opens, when several bodies run at once.
+"""Files a step's body opens and random generators it draws from, when several bodies run at once.
 
 The hook behind `FileWatch` sees every opening in the process. What another step opens is that one's matter, and that of
 the steps it is part of; what is opened by a thread that belongs to no step could be anybody's, and counts for all.
+Of generators it is known only where they were before and behind a body, and whether others ran beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
-from nbcheckpoint.fingerprint import files
+from nbcheckpoint.engine.strands import Strand
+from nbcheckpoint.fingerprint import files, rng
 from nbcheckpoint.model import FileSeen
 
 _mine: ContextVar[StepWatch | None] = ContextVar("nbcheckpoint_watch", default=None)
@@ -22,6 +25,9 @@ class StepWatch(files.FileWatch):
     def __init__(self, ignore: Iterable[str] = ()) -> None:
         super().__init__(ignore)
         self.outer = _mine.get()
+        self.strand = Strand()
+        self.random: Mapping[str, Any] = {}
+        self.random_after: Mapping[str, Any] = {}
 
     def concerns(self) -> bool:
         """Is what happens now, in this thread or task, the step's doing?"""
@@ -55,13 +61,14 @@ def _is_within(watch: StepWatch) -> bool:
 
 
 @contextmanager
-def watching(ignore: Iterable[str]) -> Iterator[StepWatch]:
-    """Note what is opened in here, in this thread or task and those that take its context along."""
-    watch = StepWatch(ignore)
+def watching(watch: StepWatch) -> Iterator[None]:
+    """Note what is opened in here, in this thread or task and those that take its context along, and what is drawn."""
     token = _mine.set(watch)
     files.start(watch)
+    watch.random = rng.states()
     try:
-        yield watch
+        yield
     finally:
+        watch.random_after = rng.states()
         files.stop(watch)
         _mine.reset(token)

@@ -34,8 +34,8 @@ from nbcheckpoint.model import Checkpoint, Run, Step
 from nbcheckpoint.store import open_store
 from tests.flows import crashing
 
-pytestmark = pytest.mark.slow
 LONG = bool(os.environ.get("NBCHECKPOINT_LONG"))
+pytestmark = [pytest.mark.slow, *([pytest.mark.timeout(0)] if LONG else [])]
 ROOT = Path(__file__).parents[2]
 
 

@@ -7,7 +7,8 @@ import asyncio
 import random
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -394,6 +395,95 @@ def test_a_speculative_step_that_draws_nothing_is_kept_whatever_the_seed(store: 
     assert ran == [1]
 
 
+@nbc.step(ignore=("at",))
+def draw_beside(n: int, at: Any) -> float:
+    """The first one draws twice, once before and once behind the other one."""
+    first, second = at
+    if n:
+        first.wait(60)
+    found = random.random()
+    first.set()
+    if not n:
+        second.wait(60)
+        found = random.random()
+    second.set()
+    return found
+
+
+@nbc.step(ignore=("at",))
+async def draw_beside_async(n: int, at: Any) -> float:
+    first, second = at
+    if n:
+        await first.wait()
+    found = random.random()
+    first.set()
+    if not n:
+        await second.wait()
+        found = random.random()
+    second.set()
+    return found
+
+
+@nbc.flow(ignore=("at",))
+def beside_by_map(at: Any) -> Any:
+    return draw_beside.map([0, 1], at=at, concurrency=2, progress=False)
+
+
+@nbc.flow(ignore=("at",))
+def beside_by_submit(at: Any) -> Any:
+    return [future.result() for future in [draw_beside.submit(n, at=at) for n in (0, 1)]]
+
+
+@nbc.flow(ignore=("at",))
+def beside_the_flow(at: Any) -> Any:
+    first, second = at
+    found = draw_beside.submit(0, at=at)
+    first.wait(60)
+    mine = random.random()
+    second.set()
+    return [found.result(), mine]
+
+
+def beside_outside(at: Any) -> Any:
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda n: draw_beside(n, at=at), (0, 1)))
+
+
+@nbc.flow(ignore=("at",))
+async def beside_by_gather(at: Any) -> Any:
+    return await asyncio.gather(*(draw_beside_async(n, at=at) for n in (0, 1)))
+
+
+BESIDE = [
+    *(
+        (flow, draw_beside, threading.Event)
+        for flow in (beside_by_map, beside_by_submit, beside_the_flow, beside_outside)
+    ),
+    (beside_by_gather, draw_beside_async, asyncio.Event),
+]
+
+
+@pytest.mark.usefixtures("_random_again")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("flow", "step", "event"), BESIDE)
+def test_what_was_drawn_beside_others_is_given_back_to_nobody(store: Store, flow: Any, step: Any, event: Any) -> None:
+    """What each of two got that draw in turns is no function of where the generator was when it began."""
+
+    def seeded(function: Any, *args: Any, at: Any) -> Any:
+        random.seed(1)
+        found = function(*args, at=at)
+        return asyncio.run(found) if asyncio.iscoroutine(found) else found
+
+    first, second, third = drawn(1, 3)
+    for _ in range(2):
+        assert seeded(flow, at=(event(), event())) == [third, second]
+    for n, expected in ((0, second), (1, first)):
+        met = event(), event()
+        for one in met:
+            one.set()
+        assert seeded(step, n, at=met) == expected
+
+
 SCRIPT = """
 import random, sys
 import nbcheckpoint as nbc
@@ -412,6 +502,38 @@ def test_numbers_nobody_has_seeded_are_kept_in_a_script_too(tmp_path: Path) -> N
     run = [sys.executable, "-c", SCRIPT]
     said = [subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout for _ in range(2)]
     assert said[0] == f"ran\n{said[1]}"
+
+
+CHANCE = """
+import random, sys
+import nbcheckpoint as nbc
+
+@nbc.step
+def draw(n):
+    if n == 1 and sys.argv[2:]:
+        raise OSError("gone")
+    print("ran", n, flush=True)
+    return random.random()
+
+@nbc.flow
+def lots(concurrency):
+    return draw.map(range(4), concurrency=concurrency, progress=False)
+
+print(*lots(int(sys.argv[1])))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", ["1", "2"])
+def test_one_item_that_failed_costs_one_though_all_draw_by_chance(tmp_path: Path, concurrency: str) -> None:
+    """And draws what nobody else has drawn."""
+    run = [sys.executable, "-c", CHANCE, concurrency]
+    failing = subprocess.run([*run, "fails"], cwd=tmp_path, capture_output=True, text=True)
+    assert "1 of 4 items of draw failed" in failing.stderr
+    said = subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert said.startswith("ran 1\n0.")
+    numbers = said.splitlines()[1].split()
+    assert len(set(numbers)) == 4
 
 
 # Errors

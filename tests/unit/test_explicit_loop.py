@@ -46,8 +46,8 @@ print(train(scale))
 """
 
 
-def run(folder: Path, die_at: int, scale: int = 1) -> tuple[int, list[str]]:
-    (folder / "program.py").write_text(PROGRAM)
+def run(folder: Path, die_at: int, scale: int = 1, program: str = PROGRAM) -> tuple[int, list[str]]:
+    (folder / "program.py").write_text(program)
     env = {**os.environ, "NBCHECKPOINT_STORE": str(folder / "store")}
     done = subprocess.run(
         [sys.executable, "program.py", str(die_at), str(scale)],
@@ -71,6 +71,14 @@ def test_it_goes_on_where_it_was_with_the_state_in_place(tmp_path: Path) -> None
     assert second[0] in ("epoch 5", "epoch 6")  # the last save may have been on its way
     assert second[-1] == wanted[-1]
     assert run(tmp_path, -1)[1] == wanted[-1:], "and what has come to its end is not done again"
+
+
+def test_killed_twice_it_goes_on_though_nobody_has_seeded(tmp_path: Path) -> None:
+    """The chance it began with is that of a process long gone, and no seed."""
+    program = PROGRAM.replace("    random.seed(5)\n", "")
+    for die_at in (3, 6):
+        assert run(tmp_path, die_at, program=program)[0] == -9
+    assert run(tmp_path, -1, program=program)[1][0] in ("epoch 5", "epoch 6")
 
 
 def test_a_changed_argument_begins_it_anew(tmp_path: Path) -> None:
