@@ -39,7 +39,10 @@ def store_location(argument: str | os.PathLike[str] | None = None, start: Path |
         return os.fspath(argument)
     if os.environ.get(ENV_STORE):
         return os.environ[ENV_STORE]
-    start = (start or Path.cwd()).resolve()
+    try:
+        start = (start or Path.cwd()).resolve()
+    except FileNotFoundError as error:
+        raise UsageError("the working directory is gone", hint="cd to one that is there") from error
     return str(find_store(start) or project_root(start) / STORE_NAME)
 
 

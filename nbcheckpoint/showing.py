@@ -35,6 +35,11 @@ _FAINT = "color: var(--jp-ui-font-color2, #616161);"
 _CODE = "font-family: var(--jp-code-font-family, monospace); white-space: pre-wrap; margin: 4px 0;"
 
 
+def clean(text: str) -> str:
+    """Without the characters that steer terminals or turn text around."""
+    return _CONTROL.sub("", text)
+
+
 class RunList(list["Run"]):
     """Runs, as a list; in a notebook, as a table."""
 
@@ -126,9 +131,9 @@ def _status(word: str) -> str:
 
 
 def _text(value: Any, *, title: str = "", most: int = LONGEST) -> str:
-    text = _CONTROL.sub("", str(value))
+    text = clean(str(value))
     shown = escape(text if len(text) <= most else text[: most - 1] + "…")
-    return f'<span title="{escape(_CONTROL.sub("", title))}">{shown}</span>' if title else shown
+    return f'<span title="{escape(clean(title))}">{shown}</span>' if title else shown
 
 
 def _paragraph(text: str) -> str:

@@ -199,7 +199,8 @@ def translate(error: sqlite3.Error | OSError | Suspicious, path: Path) -> errors
     text = f"{path.parent}: {error}"
     if isinstance(error, Suspicious):
         return errors.StoreDamaged(text)
-    if not path.exists():
+    forbidden = isinstance(error, OSError) and error.errno in _READ_ONLY  # then nobody can tell what is there
+    if not forbidden and not os.path.exists(path):
         return errors.StoreGone(f"{path.parent} is not there any more")
     if isinstance(error, OSError):
         return _from_errno(error, text)

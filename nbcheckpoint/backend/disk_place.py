@@ -48,6 +48,12 @@ def is_writeable(directory: Path) -> bool:
     return os.access(directory, os.W_OK | os.X_OK) and os.access(directory / DB, os.W_OK)
 
 
+def is_closed(directory: Path) -> bool:
+    """Is it there, and may we not read it?"""
+    there = [path for path in (directory, directory / DB) if os.access(path, os.F_OK)]
+    return not all(os.access(path, os.R_OK) for path in there)
+
+
 def keep_reserve(directory: Path) -> None:
     """Put some space aside, or as much of it as there is: what is left would only be used up by the next put."""
     try:

@@ -76,10 +76,14 @@ class EmbeddedStore(ABC):
             disk_fork.register(self)
 
     def _open(self) -> None:
+        if disk_place.is_closed(self.directory):
+            hint = "it is somebody else's: another one is chosen by --store or NBCHECKPOINT_STORE"
+            raise errors.StoreError(f"{self.directory} may not be read by you", hint=hint)
         witness = Witness(self.directory)
         witnessed = witness.sequence  # before anything else is read: it is written last
-        with translated(self._db if self._db.exists() else self.directory.parent):
-            fresh = not self._db.exists() and self._create()
+        there = os.path.exists(self._db)
+        with translated(self._db if there else self.directory.parent):
+            fresh = not there and self._create()
             self._reader, self._held = self._open_reader()
         try:
             self._identity = _identity(self._db_name)

@@ -7,12 +7,13 @@ Exit codes: 0 done, 1 the notebook failed, 2 usage, 3 not found, 4 paused and wa
 from __future__ import annotations
 
 import sys
+from typing import get_args
 
 import click
 
 from nbcheckpoint.cli.base import command, fail, find_run, main, print_json, print_table, said_as_json, say
 from nbcheckpoint.errors import Error
-from nbcheckpoint.model import Run, Step
+from nbcheckpoint.model import Run, RunStatus, Step
 from nbcheckpoint.store import open_store
 from nbcheckpoint.units import ago, say_duration, say_size
 
@@ -30,10 +31,12 @@ _COLOURS = {
 
 @main.command(epilog="Example: nbcheckpoint runs --status interrupted")
 @click.option("--workflow", metavar="NAME", help="Only runs of this notebook or flow.")
-@click.option("--status", metavar="WORD", help="Only runs with this status.")
+@click.option("--status", type=click.Choice(get_args(RunStatus)), metavar="WORD", help="Only runs with this status.")
 @click.option("--text", help="Only runs with this in their name, id or note.")
 @click.option("--tag", help="Only runs with this tag.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, metavar="N", show_default=True, help="At most so many."
+)
 @command
 def runs(limit: int, store: str | None, as_json: bool, **wanted: str | None) -> None:
     """List runs, newest first."""
@@ -41,26 +44,33 @@ def runs(limit: int, store: str | None, as_json: bool, **wanted: str | None) -> 
         found = opened.runs(**wanted, limit=limit)
     if said_as_json(found, as_json):
         return
-    if not found:
-        say("No runs yet. A cell that begins with %%checkpointed makes the first.")
-    else:
+    if found:
         print_table(
             ("run", "notebook", "status", "last seen", "computed", "restored", "saved", "spared"),
             [_run_row(run) for run in found],
         )
+    elif any(wanted.values()):
+        say("No run is like that. nbcheckpoint runs lists them all.")
+    else:
+        say("No runs yet. A cell that begins with %%checkpointed makes the first.")
 
 
 def _run_row(run: Run) -> tuple[str, ...]:
     return (
         run.id.rpartition("-")[2],
-        run.workflow,
+        "\n".join(part for part in (run.workflow, _beside(run)) if part),
         f"[{_COLOURS.get(run.status, 'white')}]{run.status}[/]",
         ago(run.updated),
         str(run.counts.get("completed", 0)),
         str(run.counts.get("restored", 0)),
-        say_size(run.bytes),
+        say_size(run.bytes) if run.bytes else "",
         say_duration(run.spared_seconds) if run.spared_seconds else "",
     )
+
+
+def _beside(run: Run) -> str:
+    """What somebody has put beside it."""
+    return " · ".join(part for part in ("pinned" if run.pinned else "", run.note) if part)
 
 
 @main.command(epilog="Example: nbcheckpoint show a9c1e2")
@@ -73,7 +83,8 @@ def show(run: str, store: str | None, as_json: bool) -> None:
         steps = opened.steps(found.id)
     if said_as_json({**found.to_dict(), "steps_list": [step.to_dict() for step in steps]}, as_json):
         return
-    say(f"{found.workflow} · {found.status} · {found.id} · {ago(found.updated)}")
+    parts = (found.workflow, found.status, found.id, ago(found.updated), _beside(found))
+    say(" · ".join(part for part in parts if part))
     print_table(("step", "status", "took", "saved", "why"), [_step_row(step) for step in steps])
 
 
@@ -90,7 +101,7 @@ def _step_row(step: Step) -> tuple[str, ...]:
 @main.command(epilog="Example: nbcheckpoint demo")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def demo(as_json: bool) -> None:
-    """Kill a notebook's kernel half-way, run it again, and see that nothing was lost."""
+    """Kill a notebook's kernel half-way, run it again, lose nothing."""
     from nbcheckpoint.notebook.demo import run_demo
 
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from nbcheckpoint.cli.base import command, find_run, main, said_as_json, say
+from nbcheckpoint.cli.base import command, draw, find_run, hush, main, said_as_json, say
 from nbcheckpoint.errors import Error, NotFound
 from nbcheckpoint.model import Run
 from nbcheckpoint.store import Store, open_store
@@ -38,9 +38,17 @@ class Seconds(click.ParamType[float]):
 
 def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     raw = click.option(
-        "-r", "--raw", nargs=2, multiple=True, metavar="NAME TEXT", help="Set one to this text as it is."
+        "-r", "--raw", nargs=2, multiple=True, metavar="NAME TEXT", help="The same, as text whatever it looks like."
     )
-    given = click.option("-p", "--parameter", "given", nargs=2, multiple=True, metavar="NAME VALUE", help="Set one.")
+    given = click.option(
+        "-p",
+        "--parameter",
+        "given",
+        nargs=2,
+        multiple=True,
+        metavar="NAME VALUE",
+        help="Set a parameter, as papermill does.",
+    )
     return given(raw(function))
 
 
@@ -62,8 +70,10 @@ _report = click.option("--report", type=click.Choice(["html", "json"]), help="Wr
 @click.option("--timeout", type=Seconds(), help="How long a cell may take, like 90s or 2h.")
 @click.option("--allow-errors", is_flag=True, help="Go on behind a cell that fails.")
 @click.option("--fresh", is_flag=True, help="Compute everything anew.")
-@click.option("--restarts", type=click.IntRange(min=0), default=0, metavar="N", help="Kernels that may die.")
-@click.option("--grace", type=Seconds(), default="10s", show_default=True, help="To save, when asked to stop.")
+@click.option(
+    "--restarts", type=click.IntRange(min=0), default=0, metavar="N", help="Replace so many kernels that die."
+)
+@click.option("--grace", type=Seconds(), default="10s", show_default=True, help="Time to save, when asked to stop.")
 @click.option("--min-seconds", metavar="S", help="Statements quicker than this just run again.  [default: 1s]")
 @click.option("--overhead", metavar="PCT", help="Saving may take this share of the time.  [default: 3%]")
 @_report
@@ -94,7 +104,7 @@ def run(store: str | None, as_json: bool, **asked: Any) -> None:
 @_report
 @command
 def resume(target: str | None, report: str | None, store: str | None, as_json: bool) -> None:
-    """Go on with a notebook's run, with the parameters and the output it had. By default the latest cut short.
+    """Go on with a run, with the parameters and the output it had. By default the latest notebook's cut short.
 
     A flow's run is gone on with, too, where the flow stands in a module that can be imported.
     """
@@ -151,7 +161,8 @@ def plan(notebook: Path, given: Any, raw: Any, cwd: Path | None, store: str | No
     with open_store(headless.located(store, path), create=False) as opened:
         answer = forecast(loaded, path, cwd.absolute() if cwd else path.parent, opened)
     if not said_as_json(answer.data, as_json):
-        say(repr(answer))
+        for part in answer.parts:
+            draw(part)
 
 
 def execute(request: Any, as_json: bool, report: str | None) -> None:
@@ -173,9 +184,12 @@ def execute(request: Any, as_json: bool, report: str | None) -> None:
         from nbcheckpoint.cli.report import write
 
         write(outcome, report)
-    if not said_as_json(outcome.to_dict(), as_json):
-        say(summary(outcome))
-        _tell_error(outcome.error)
+    try:
+        if not said_as_json(outcome.to_dict(), as_json):
+            say(summary(outcome))
+            _tell_error(outcome.error)
+    except BrokenPipeError:
+        hush(sys.stdout)  # nobody reads it, and the exit code still says how it ended
     sys.exit(exit_code(outcome))
 
 

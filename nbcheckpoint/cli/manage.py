@@ -18,10 +18,12 @@ from nbcheckpoint.units import ago, say_duration, say_size
 
 @main.command("list", epilog="Example: nbcheckpoint list a9c1e2")
 @click.argument("run", required=False)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, metavar="N", show_default=True, help="At most so many."
+)
 @command
 def list_(run: str | None, limit: int, store: str | None, as_json: bool) -> None:
-    """List checkpoints, newest first: those RUN left or was restored from, or all."""
+    """List checkpoints, newest first. With RUN, those it left or was restored from."""
     with open_store(store, create=False) as opened:
         found = _of_run(opened, find_run(opened, run)) if run else _all(opened)
     found = sorted(found, key=lambda checkpoint: checkpoint.created, reverse=True)[:limit]
@@ -57,7 +59,7 @@ def _all(store: Store) -> list[Checkpoint]:
 def _row(checkpoint: Checkpoint) -> tuple[str, ...]:
     trust = "" if checkpoint.trusted else " (untrusted)"
     return (
-        checkpoint.id,
+        checkpoint.id.rpartition("-")[2],
         (checkpoint.name or checkpoint.step) + trust,
         ", ".join(name for name in checkpoint.names if not name.startswith("_")),
         ago(checkpoint.created),
@@ -148,12 +150,12 @@ def delete(run: str, yes: bool, store: str | None, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @command
 def clear(workflow: str, yes: bool, store: str | None, as_json: bool) -> None:
-    """Delete all runs of WORKFLOW, pinned ones too, and what no other workflow uses."""
+    """Delete all runs of WORKFLOW, pinned ones too. What another workflow uses stays."""
     with open_store(store, create=False) as opened:
         found = opened.runs(workflow=workflow)
         if not found:
             raise NotFound(f"no run of {workflow}", hint="nbcheckpoint runs lists what there is")
-        confirm(f"Delete {len(found)} runs of {workflow}?", yes=yes)
+        confirm(f"Delete {count(len(found), 'run')} of {workflow}?", yes=yes)
         reports = [opened.delete_run(run.id) for run in found]
     _tell_deleted(joined(reports), as_json)
 

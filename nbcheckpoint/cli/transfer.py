@@ -33,12 +33,13 @@ def diff(a: str, b: str, store: str | None, as_json: bool) -> None:
 @command
 def export(run: str, file: Path, yes: bool, store: str | None, as_json: bool) -> None:
     """Write RUN with its steps, checkpoints and values into one FILE."""
-    with open_store(store, create=False) as opened, progress("Exporting", quiet=as_json) as shown:
+    with open_store(store, create=False) as opened:
         found = find_run(opened, run)
         if file.exists():
             confirm(f"{file} exists. Overwrite it?", yes=yes)
-        report = opened.export(found.id, file, progress=shown)
-    _tell(report, f"wrote {file}", as_json)
+        with progress("Exporting", quiet=as_json) as shown:
+            report = opened.export(found.id, file, progress=shown)
+    _tell(report, file, f"wrote {file}", as_json)
 
 
 @main.command("import", epilog="Example: nbcheckpoint import run.zip --trust")
@@ -49,15 +50,15 @@ def import_(file: Path, trust: bool, store: str | None, as_json: bool) -> None:
     """Read a FILE that `export` wrote. What others signed is listed, and not loaded until you trust it."""
     with open_store(store) as opened, progress("Importing", quiet=as_json) as shown:
         report = opened.import_(file, trust, progress=shown)
-    _tell(report, f"imported run {report.run}", as_json)
+    _tell(report, file, f"imported run {report.run}", as_json)
     if not report.trusted and not as_json:
         say(f"It does not carry your signature. To let it be loaded: nbcheckpoint trust {report.run}")
 
 
-def _tell(report: Moved, what: str, as_json: bool) -> None:
+def _tell(report: Moved, file: Path, what: str, as_json: bool) -> None:
     if said_as_json(report, as_json):
         return
-    say(f"{what}: {count(report.records, 'record')}, {say_size(report.bytes)}")
+    say(f"{what}: {count(report.records, 'record')}, {say_size(file.stat().st_size)}")
     for sentence in report.notes:
         say(sentence)
 
@@ -84,7 +85,7 @@ def trust(id: str, yes: bool, store: str | None, as_json: bool) -> None:
 @click.argument("places", nargs=-1, required=True, metavar="[SRC] DST")
 @command
 def copy(places: tuple[str, ...], store: str | None, as_json: bool) -> None:
-    """Copy everything in the store SRC to the store DST, which is made if need be. Can be stopped and repeated."""
+    """Copy everything in the store SRC to the store DST. DST is made if need be. Can be stopped and repeated."""
     if len(places) + (store is not None) > 2:
         raise UsageError("one store to copy from and one to copy to", hint="nbcheckpoint copy SRC DST")
     source = places[0] if len(places) == 2 else store
@@ -92,6 +93,7 @@ def copy(places: tuple[str, ...], store: str | None, as_json: bool) -> None:
         report = opened.copy_to(places[-1], progress=shown)
     if said_as_json(report, as_json):
         return
-    say(f"copied {count(report.records, 'record')} and {say_size(report.bytes)} to {report.url}")
+    values = f" and {count(report.chunks, 'chunk')} ({say_size(report.bytes)})" if report.chunks else ""
+    say(f"copied {count(report.records, 'record')}{values} to {report.url}")
     for sentence in report.notes:
         say(sentence)

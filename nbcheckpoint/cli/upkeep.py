@@ -20,10 +20,21 @@ from nbcheckpoint.codec.sign import Signer
 from nbcheckpoint.model import FORMAT
 from nbcheckpoint.retention import Policy
 from nbcheckpoint.store import Store, open_store
-from nbcheckpoint.store.upkeep import Pruned
+from nbcheckpoint.store.upkeep import GRACE_SECONDS, Pruned
 from nbcheckpoint.store.verify import Verified, verify_at
-from nbcheckpoint.units import say_size
+from nbcheckpoint.units import say_duration, say_size
 
+_LABELS = {
+    "store": "store",
+    "runs": "runs",
+    "checkpoints": "checkpoints",
+    "bytes": "size",
+    "free_bytes": "free",
+    "key": "key",
+    "key_file": "key file",
+    "versions": "versions",
+}
+"""The facts a reader sees. What is wrong is said in sentences below them."""
 _PACKAGES = ("ipython", "cloudpickle", "diskcache", "blake3", "msgspec", "jupyterlab", "jupyter_server")
 
 
@@ -92,18 +103,20 @@ def _tell_verified(result: Verified) -> None:
     else:
         say(f"{looked}: not all of it is sound. nbcheckpoint verify --repair sets the damaged parts aside")
     if result.orphans:
-        say(f"{count(result.orphans, 'chunk')} no checkpoint uses; nbcheckpoint prune removes them")
+        spare = f"{count(result.orphans, 'chunk')} no checkpoint uses"
+        say(f"{spare}: nbcheckpoint prune removes those older than {say_duration(GRACE_SECONDS)}")
 
 
 @main.command(epilog="Example: nbcheckpoint doctor")
 @command
 def doctor(store: str | None, as_json: bool) -> None:
-    """Say where things are and whether they are well: store, key, file system, space, versions."""
+    """Say where things are and whether they are well. Store, key, file system, space, versions."""
     with open_store(store, create=False) as opened:
         facts = {**_about_store(opened), **_about_key(), "versions": dict(_versions())}
         problems = list(_complaints(opened, facts))
     if not said_as_json({**facts, "problems": problems}, as_json):
-        print_table(("", ""), [(name, _say(name, value)) for name, value in facts.items()])
+        print_table(("", ""), [(_LABELS[name], _say(name, value)) for name, value in facts.items() if name in _LABELS])
+        say("")
         for sentence in problems or ["All is well."]:
             say(sentence)
     sys.exit(5 if facts["damage"] else 0)
@@ -145,6 +158,8 @@ def _complaints(store: Store, facts: dict[str, Any]) -> Iterator[str]:
     yield from facts["warnings"]
     if facts["damage"]:
         yield f"The index is damaged: {facts['damage']}. nbcheckpoint verify --repair shows what is left."
+    if store.version > FORMAT:
+        yield f"A later nbcheckpoint has written it, in format {store.version}: pip install --upgrade nbcheckpoint"
     if store.backend.read_only:
         yield "The store cannot be written: what was saved restores, nothing new is saved."
     if facts["free_bytes"] is not None and facts["free_bytes"] < 1 << 30:
@@ -154,10 +169,8 @@ def _complaints(store: Store, facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _say(name: str, value: Any) -> str:
-    if name.endswith("bytes") and value is not None:
-        return say_size(value)
+    if name.endswith("bytes"):
+        return "?" if value is None else say_size(value)
     if isinstance(value, dict):
         return ", ".join(f"{key} {item}" for key, item in value.items())
-    if isinstance(value, list):
-        return " ".join(value)
     return str(value)

@@ -10,12 +10,22 @@ from collections.abc import Mapping
 
 import click
 
+from nbcheckpoint.cli.base import hush
 from nbcheckpoint.model import Run
 from nbcheckpoint.notebook.request import CellOutcome, Outcome, Watcher
 from nbcheckpoint.notebook.runner import KernelDied
 from nbcheckpoint.units import say_duration
 
-COLOURS = {"restored": "green", "resumed": "green", "computed": "cyan", "failed": "red", "interrupted": "yellow"}
+COLOURS = {
+    "restored": "green",
+    "resumed": "green",
+    "computed": "cyan",
+    "paused": "magenta",
+    "failed": "red",
+    "interrupted": "yellow",
+}
+NAME_WIDTH = 48
+"""Characters of a cell's first line that stand before what became of it."""
 
 
 def watcher(*, quiet: bool) -> Watcher:
@@ -28,6 +38,8 @@ def watcher(*, quiet: bool) -> Watcher:
 class Lines(Watcher):
     """For a log: what is over stands on a line of its own."""
 
+    name_width = NAME_WIDTH
+
     def __init__(self) -> None:
         self._total = 0
 
@@ -39,7 +51,8 @@ class Lines(Watcher):
     def ends(self, cell: CellOutcome) -> None:
         text = cell.line or f"{cell.status} {say_duration(cell.seconds)}"
         width = len(str(self._total))
-        self.say(f"[{cell.cell:>{width}}/{self._total}] {cell.name[:48]:<48}  {text}", cell.status)
+        room = self.name_width
+        self.say(f"[{cell.cell:>{width}}/{self._total}] {cell.name[:room]:<{room}}  {text}", cell.status)
 
     def dies(self, error: KernelDied, left: int) -> None:
         self.say(f"{error}" + (f"; starting another one ({left} left)" if left else ""), "failed")
@@ -51,7 +64,11 @@ class Lines(Watcher):
         self.say(text, "interrupted")
 
     def say(self, text: str, status: str = "") -> None:
-        click.echo(text, err=True)
+        try:
+            click.echo(text, err=True)
+        except BrokenPipeError:
+            # Whoever read the log is gone. That is no reason to stop: what the notebook does goes to its file.
+            hush(sys.stderr)
 
 
 class Live(Lines):
@@ -65,6 +82,7 @@ class Live(Lines):
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._console = Console(stderr=True, highlight=False)
+        self.name_width = min(NAME_WIDTH, max(16, self._console.width - 60))
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -117,7 +135,7 @@ class Live(Lines):
         return ", ".join([*counts, *([f"about {say_duration(seconds)} left"] if seconds >= 1 else [])])
 
     def say(self, text: str, status: str = "") -> None:
-        self._console.print(_plain(text), style=COLOURS.get(status, ""), soft_wrap=True)
+        self._console.print(_plain(text), style=COLOURS.get(status, ""))
 
     def close(self) -> None:
         self._progress.stop()

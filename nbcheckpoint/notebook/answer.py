@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import io
 import random
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from nbcheckpoint.showing import clean
+
 WIDTH = 120
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _FRAME = (
     '<pre class="nbcheckpoint-answer" style="font-family: var(--jp-code-font-family, monospace); '
     'white-space: pre; overflow-x: auto; line-height: 1.4; margin: 0;">{code}</pre>'
@@ -27,6 +27,7 @@ class Answer:
     def __init__(self, parts: Sequence[Any], data: Any = None) -> None:
         """`parts` are lines of text and rich renderables, in order."""
         self.data = data
+        self.parts = tuple(parts)
         with untouched_random():
             self._text, self._html = render(parts)
 
@@ -78,12 +79,7 @@ def render(parts: Sequence[Any], *, width: int = WIDTH) -> tuple[str, str]:
         console.print(Text(clean(part)) if isinstance(part, str) else part, soft_wrap=isinstance(part, str))
     text = clean(console.export_text(clear=False))
     html = console.export_html(inline_styles=True, code_format=_FRAME)
-    return "\n".join(line.rstrip() for line in text.splitlines()), _CONTROL.sub("", html)
-
-
-def clean(text: str) -> str:
-    """Without the characters that steer terminals or turn text around."""
-    return _CONTROL.sub("", text)
+    return "\n".join(line.rstrip() for line in text.splitlines()), clean(html)
 
 
 def diff_lines(lines: Sequence[str], *, indent: str = "    ") -> Any:

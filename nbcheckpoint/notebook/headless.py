@@ -23,7 +23,7 @@ from nbcheckpoint.notebook.forecast import expected
 from nbcheckpoint.notebook.history import first_line
 from nbcheckpoint.notebook.outfile import OutFile
 from nbcheckpoint.notebook.request import CellOutcome, Outcome, Request, Watcher
-from nbcheckpoint.notebook.runner import CellFailed, Headless, KernelDied, Listener, Stopped, TimedOut
+from nbcheckpoint.notebook.runner import WAITS, CellFailed, Headless, KernelDied, Listener, Stopped, TimedOut
 from nbcheckpoint.notebook.session import UNATTENDED, workflow_of
 from nbcheckpoint.redact import HIDDEN, is_secret
 from nbcheckpoint.store import Store, open_store
@@ -101,7 +101,7 @@ class _Execution:
             except TimedOut as late:
                 return "failed", late
             except CellFailed as failure:
-                return ("paused" if failure.name == "Paused" else "failed"), failure
+                return ("paused" if failure.waits else "failed"), failure
 
     def _headless(self, begun: Run | None) -> Headless:
         request = self._request
@@ -206,7 +206,7 @@ class _Execution:
         errors = [output for output in self._notebook.cells[at].outputs if output.output_type == "error"]
         status = next((line["status"] for line in said if line["status"] != "note"), "computed")
         if errors:
-            status = "interrupted" if errors[-1].ename == "KeyboardInterrupt" else "failed"
+            status = {"KeyboardInterrupt": "interrupted", WAITS: "paused"}.get(errors[-1].ename, "failed")
         text = " · ".join(str(line["text"]) for line in said)
         id = self._notebook.cells[at].get("id", "")
         self._cells[at] = CellOutcome(self._numbers[at], id, self._name(at), status, seconds, text)

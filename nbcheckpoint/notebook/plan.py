@@ -410,10 +410,11 @@ def total(found: Sequence[Planned]) -> dict[str, Any]:
 
 
 def _say_total(sums: dict[str, Any]) -> Iterator[str]:
-    new = f" and {sums['unknown']} never timed" if sums["unknown"] else ""
+    timed = [say_duration(sums["run_seconds"])] if sums["run"] > sums["unknown"] else []
+    new = [f"{sums['unknown']} never timed"] if sums["unknown"] else []
     texts = {
         "restore": f"restore {sums['restore']}: spares {say_duration(sums['restore_seconds'])}",
         "perhaps": f"perhaps {sums['perhaps']}: {say_duration(sums['perhaps_seconds'])}",
-        "run": f"run {sums['run']}: {say_duration(sums['run_seconds'])}{new}",
+        "run": f"run {sums['run']}: {' and '.join(timed + new)}",
     }
     yield " · ".join(text for action, text in texts.items() if sums[action])

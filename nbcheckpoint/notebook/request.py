@@ -67,7 +67,7 @@ class CellOutcome:
     name: str
     """Its first line of code."""
     status: str
-    """`restored`, `resumed`, `computed`, `failed` or `interrupted`."""
+    """`restored`, `resumed`, `computed`, `paused`, `failed` or `interrupted`."""
     seconds: float
     line: str
     """What nbcheckpoint says about it, if anything."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -20,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from nbcheckpoint.errors import Error, MissingExtra, NotFound, UsageError
+from nbcheckpoint.errors import Error, MissingExtra, NotFound, Paused, UsageError
 
 GRACE_SECONDS = 10.0
 SIGNALS = tuple(found for name in ("SIGINT", "SIGTERM", "SIGHUP") if (found := getattr(signal, name, None)))
@@ -28,6 +29,8 @@ SAVES_WITHIN = 60.0
 """Seconds a kernel that is shut down may take to finish what it is writing."""
 SHOWN_EVERY, SHOWN_SHARE = 1.0, 20
 """What cells show is told once a second, or less often: one part in twenty of the time may go into that."""
+WAITS = Paused.__name__
+"""All that a kernel tells of an error's class."""
 OURS = "python3"
 """Kernels of that name are this interpreter: it has what is installed here, whatever the machine calls so."""
 
@@ -49,15 +52,18 @@ class KernelDied(Error):
 
 
 class CellFailed(Error):
-    """A cell raised."""
+    """A cell raised. Where a flow waits for an answer nothing went wrong: it says how to give it, and no traceback."""
 
     hint = "mend it and run it again: what was saved is not computed again"
 
     def __init__(self, cell: int, name: str, text: str, traceback: str) -> None:
-        super().__init__(f"cell {cell} failed: {name}: {text}")
-        if name == "Paused":
-            self.hint = "answer it with `nbcheckpoint answer`, then run this again"
-        self.cell, self.name, self.text, self.traceback = cell, name, text, traceback
+        self.waits = name == WAITS
+        super().__init__(text if self.waits else f"cell {cell} failed: {name}: {text}")
+        if self.waits:
+            told = re.search(r"%checkpoint (answer .+ VALUE)", traceback)
+            self.hint = f"answer with: nbcheckpoint {told[1] if told else 'answer'}, then run this again"
+        self.cell, self.name, self.text = cell, name, text
+        self.traceback = "" if self.waits else traceback
 
 
 class TimedOut(Error):

@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from nbcheckpoint.errors import Error, UsageError
-from nbcheckpoint.notebook.answer import Answer, clean, untouched_random, warm_up
+from nbcheckpoint.notebook.answer import Answer, untouched_random, warm_up
 from nbcheckpoint.notebook.history import existing_store
 from nbcheckpoint.notebook.options import names
+from nbcheckpoint.showing import clean
 
 if TYPE_CHECKING:
     from nbcheckpoint.notebook.cells import CellCheckpointer

@@ -18,8 +18,8 @@ def open_backend(location: str, *, create: bool) -> Backend:
     if not separator or scheme == "file":
         from nbcheckpoint.backend.disk import DiskBackend
 
-        folder = Path(location.removeprefix("file://"))
-        if not create and not (folder / "cache.db").exists():
+        folder = Path(location.removeprefix("file://")).expanduser()
+        if not create and not _is_store(folder):
             raise NotFound(f"there is no store at {folder}", hint="run a cell with %%checkpointed to make one")
         return DiskBackend.from_url(location)
     if scheme == "memory":
@@ -33,6 +33,13 @@ def open_backend(location: str, *, create: bool) -> Backend:
         backend: Backend = opener(location)
         return backend
     raise UsageError(f"no backend for {scheme}://", hint="a folder and memory:// work out of the box")
+
+
+def _is_store(folder: Path) -> bool:
+    try:
+        return (folder / "cache.db").exists()
+    except PermissionError:
+        return True  # it may not be looked into: opening it says so
 
 
 class Format(Record, frozen=True, kw_only=True, omit_defaults=False):

@@ -467,15 +467,31 @@ def work(n):
 def test_a_flow_that_waits_for_an_answer(tmp_path: Path) -> None:
     write(tmp_path / "work.ipynb", FLOW, "work(12)", "'done'")
     waits = run(tmp_path, "work.ipynb", code=4)
-    assert "Go on?" in waits.stderr
-    assert "nbcheckpoint answer" in waits.stderr
     paused = {found.kind: found for found in runs(tmp_path)}
+    assert waits.stderr.splitlines()[-2:] == [
+        "nbcheckpoint: paused at 'gate': Go on? (yes / no)",
+        f"  answer with: nbcheckpoint answer {paused['flow'].id} gate VALUE, then run this again",
+    ]
+    assert lines(waits) == ["computed", "paused"]
+    assert "fail" not in waits.stderr, "nothing went wrong"
     assert (paused["notebook"].status, paused["flow"].status) == ("paused", "paused")
     ended(start(tmp_path, "answer", paused["flow"].id, "gate", "yes"), 0)
     run(tmp_path, "work.ipynb")
     shown = outputs(tmp_path / "work.out.ipynb")
     assert [output["data"] for output in shown[1]] == [{"text/plain": ["132"]}], "how far it is, is not in it"
     assert {found.status for found in runs(tmp_path)} == {"completed"}
+
+
+def test_whoever_reads_its_log_may_leave(tmp_path: Path) -> None:
+    """`nbcheckpoint run work.ipynb 2>&1 | head -1`: the notebook is not what ended."""
+    write(tmp_path / "work.ipynb", "x = 1", "x + 1")
+    read, log = os.pipe()
+    os.close(read)
+    words = [sys.executable, "-m", "nbcheckpoint", "run", "work.ipynb"]
+    done = subprocess.run(words, cwd=tmp_path, stdout=log, stderr=log, timeout=60, check=False)
+    os.close(log)
+    assert done.returncode == 0
+    assert outputs(tmp_path / "work.out.ipynb")[1][0]["data"] == {"text/plain": ["2"]}
 
 
 def test_what_a_restored_cell_changed_above_is_changed_again(tmp_path: Path) -> None:

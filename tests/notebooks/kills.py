@@ -116,6 +116,7 @@ def _forked(folder: Path) -> int:
     if child:
         return child
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
         os.chdir(folder)
         quiet = os.open("said.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(quiet, 1)
