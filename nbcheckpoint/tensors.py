@@ -21,6 +21,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 Reducer = Callable[[Any], Any]
+MODES = (
+    "torch.autograd.grad_mode.no_grad",
+    "torch.autograd.grad_mode.enable_grad",
+    "torch.autograd.grad_mode.inference_mode",
+    "torch.amp.autocast_mode.autocast",
+)
+"""Contexts a computation may stand in."""
 _LONGEST_PAST = 10_000
 """Operations looked at before gradients are taken to be able to flow."""
 

@@ -42,6 +42,7 @@ _PRINTING = {
     "override_repr": None,
 }
 _ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+_TORCH = {"grad": True, "dtype": "torch.float32", "deterministic": False, "precision": "highest"}
 _SHOWN = ("display.", "styler.", "plotting.")
 _CATEGORIES = ("LC_NUMERIC", "LC_TIME", "LC_COLLATE", "LC_MONETARY")
 _recursion = sys.getrecursionlimit()
@@ -191,6 +192,28 @@ def _put_sklearn(state: State) -> None:
     config.set_config(**{**config._global_config, **state})
 
 
+def _read_torch() -> State:
+    torch = _loaded("torch")
+    if not hasattr(torch, "are_deterministic_algorithms_enabled"):  # not loaded, or still being
+        return {}
+    now = {
+        "grad": torch.is_grad_enabled(),
+        "dtype": str(torch.get_default_dtype()),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "precision": torch.get_float32_matmul_precision(),
+    }
+    return _other(now, _TORCH)
+
+
+def _put_torch(state: State) -> None:
+    torch: Any = import_module("torch")
+    wanted = {**_TORCH, **state}
+    torch.set_grad_enabled(wanted["grad"])
+    torch.set_default_dtype(getattr(torch, wanted["dtype"].removeprefix("torch.")))
+    torch.use_deterministic_algorithms(wanted["deterministic"])
+    torch.set_float32_matmul_precision(wanted["precision"])
+
+
 def _read_decimal() -> State:
     return _other(_context(decimal.getcontext()), _context(decimal.DefaultContext))
 
@@ -270,6 +293,7 @@ _SETTINGS = (
     Setting("pandas", _read_pandas(False), _put_pandas(False)),
     Setting("matplotlib", _read_matplotlib, _put_matplotlib),
     Setting("sklearn", _read_sklearn, _put_sklearn),
+    Setting("torch", _read_torch, _put_torch),
     Setting("decimal", _read_decimal, _put_decimal),
     Setting("locale", _read_locale, _put_locale),
     Setting("recursion", _read_recursion, _put_recursion, is_input=False),

@@ -63,9 +63,10 @@ from nbcheckpoint.notebook.cell import (
     title,
 )
 from nbcheckpoint.notebook.figures import Figures
+from nbcheckpoint.notebook.items import names_of
 from nbcheckpoint.notebook.leaves import RESULT, Running
 from nbcheckpoint.notebook.looping import LoopHooks
-from nbcheckpoint.notebook.loops import Loops, names_of
+from nbcheckpoint.notebook.loops import Loops
 from nbcheckpoint.notebook.outputs import Recorder, replay
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.patience import Patience

@@ -77,10 +77,13 @@ def summary(done: Sequence[Done], statements: int) -> tuple[str, str]:
 
 def say_where(progress: Progress) -> str:
     """`at 37 of 100`, as people count; `at 3 of 10, inside at 37 of 100`. It may have grown, or be over."""
-    return ", inside ".join(
-        f"at {here.done + 1:,}" + (f" of {here.total:,}" if here.total > here.done else "")
-        for here in (*progress.around, progress)
-    )
+    return ", inside ".join(map(_say_where, (*progress.around, progress)))
+
+
+def _say_where(progress: Progress) -> str:
+    if 0 < progress.done == progress.total:
+        return "at its end"
+    return f"at {progress.done + 1:,}" + (f" of {progress.total:,}" if progress.total > progress.done else "")
 
 
 def restored(done: Sequence[Done]) -> str:

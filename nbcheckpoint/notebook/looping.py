@@ -19,6 +19,7 @@ from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import leaves, line, loops, namespace
 from nbcheckpoint.notebook.cell import Cell, hint, quick_size
+from nbcheckpoint.notebook.items import unwrap_bar, wrap_bar
 from nbcheckpoint.notebook.leaves import RESULT, Place, Running
 from nbcheckpoint.notebook.loops import Loop, Loops
 from nbcheckpoint.notebook.outputs import replay
@@ -64,7 +65,7 @@ class LoopHooks:
         if loops_ is None or isinstance(iterable, ExplicitLoop) or not loops_[which].is_watched:
             return iterable
         loop = loops_[which]
-        bar, inside = loops.unwrap_bar(iterable)
+        bar, inside = unwrap_bar(iterable)
         loop.begin(inside)
         self._begin(loops_, loop)
         around, progress = loops_.reenters(loop), loops_.resumes(loop)
@@ -73,7 +74,7 @@ class LoopHooks:
         elif progress is not None:
             self._go_on(loops_, loop, progress)
         items = loop.walk(lambda: self._boundary(loops_, loop))
-        return loops.wrap_bar(bar, items, loop.done) if bar is not None else items
+        return wrap_bar(bar, items, loop.done) if bar is not None else items
 
     def rest(self, number: int, which: int) -> Iterable[Any]:
         """What the loop still has to go through, by the iterator that was saved."""

@@ -28,10 +28,8 @@ start of an inner loop, so it is done only while an iteration around it takes lo
 from __future__ import annotations
 
 import ast
-import gc
 import itertools
 import time
-import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from typing import Any
@@ -43,9 +41,9 @@ from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.engine.trail import PLAIN, Trail, advance, follow
 from nbcheckpoint.fingerprint.code import bound_by_target, names_in_tree
-from nbcheckpoint.fingerprint.values import code_of, reach, reads_of
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import namespace
+from nbcheckpoint.notebook.items import can_be_reentered, is_ordered, names_of, parts_of, read_by
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.weave import LoopNode, loop_key
 from nbcheckpoint.store import Saved
@@ -58,16 +56,11 @@ NEEDED = (ITERATOR, ITEM)
 For those around it their number is added. No variable can be called that."""
 
 _UNKNOWN: Any = object()
-_ORDERED = (list, tuple, str, bytes, bytearray, dict, range, *PLAIN)
 _RANGE_ITERATOR = type(iter(range(0)))
 _STRETCH = 1 << 14
-_LIBRARIES = ("numpy", "pandas")
 _SOON_SECONDS = 0.2
 _DEEP_SHARE = 0.5
 """Of the least time that is worth saving: an iteration that takes longer is saved in its middle too."""
-_DEPTH, _BREADTH = 4, 100
-"""How far, and how many of each, the parts of an iterator are looked at for code."""
-_ORDERLY = frozenset({"range", "enumerate", "zip", "reversed", "sorted", "list", "tuple", "dict", "len", "min", "max"})
 
 
 class Loops:
@@ -87,10 +80,11 @@ class Loops:
         deep.difference_update(loop_key(number, which) for which in range(len(nodes)))
         writes = names_in_tree(statement).writes
         self._all: list[Loop] = []
-        for which, (node, around) in enumerate(nodes):
+        for which, (node, around, heads) in enumerate(nodes):
             outer = self._all[around] if around >= 0 else None
             inside = writes if outer is not None or statement is not node else frozenset()
             made = Loop(which, node, user_ns, inside, pace, every)
+            made.heads = heads
             made.lies_in(outer, deep, loop_key(number, which))
             self._all.append(made)
         self.current: Loop | None = None
@@ -223,6 +217,8 @@ class Loop:
         """Is it inside of another loop?"""
         self.inner: list[Loop] = []
         """The loops inside of it."""
+        self.heads: tuple[ast.expr, ...] = ()
+        """Of the `with`s between it and the loop around it."""
         self._deep: set[int] = set()
         self._key = -1
         self._shallow = isinstance(every, int) and self.inner_every is None
@@ -298,7 +294,7 @@ class Loop:
 
     def parts(self) -> dict[str, Any]:
         """Name -> what it was bound to by the item it is at, where that is plain to see."""
-        return _parts_of(self._target, self._last)
+        return parts_of(self._target, self._last)
 
     def held(self, user_ns: dict[str, Any]) -> set[str]:
         """Those of the names at hand that are still bound to the item, or to a part of it, itself."""
@@ -327,6 +323,9 @@ class Loop:
         """Which variables go with the iterators as well, and why it cannot be gone on with, if so."""
         for loop in self.chain:
             loop._insists = False
+            unknown = next((head for head in loop.heads if not can_be_reentered(head, user_ns)), None)
+            if unknown is not None:
+                return together, f"`with {ast.unparse(unknown)}` may not be the same when it is entered again"
         while True:
             before, insisting = together, [loop._insists for loop in self.chain]
             for loop in self.chain:
@@ -351,7 +350,7 @@ class Loop:
             self._by = "iterator"
             more = namespace.closed(together | related, user_ns)
             return more or together, "" if more is not None else "too many objects to tell which variables share them"
-        reads = _reads_of(self._iterator) & together
+        reads = read_by(self._iterator) & together
         if reads:
             return together, f"what it goes through reads {', '.join(sorted(reads))}, which it changes"
         if self._trail is not None and self is not saved:
@@ -565,103 +564,8 @@ def _of(key: str, loop: Loop) -> str:
     return f"{key}:{loop.number}"
 
 
-def names_of(node: ast.For | ast.While) -> set[str]:
-    """The names in what a `for` goes through."""
-    return (
-        {part.id for part in ast.walk(node.iter) if isinstance(part, ast.Name)} if isinstance(node, ast.For) else set()
-    )
-
-
-def _parts_of(target: ast.expr | None, item: Any) -> dict[str, Any]:
-    if isinstance(target, ast.Name):
-        return {target.id: item}
-    inside = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
-    if type(item) not in (tuple, list) or len(inside) != len(item):
-        return {}
-    found: dict[str, Any] = {}
-    for one, part in zip(inside, item, strict=True):
-        found |= _parts_of(one, part)
-    return found
-
-
 def _rest_of(iterator: Any) -> range:
     """What a range's iterator has yet to give."""
     of, position = iterator.__reduce__()[1][0], (*iterator.__reduce__(), 0)[2]
     rest: range = of[position:] if position else of
     return rest
-
-
-def unwrap_bar(iterable: Any) -> tuple[Any, Any]:
-    """(the tqdm bar, what it goes through), or (None, the thing itself)."""
-    if type(iterable).__module__.partition(".")[0] == "tqdm" and getattr(iterable, "iterable", None) is not None:
-        return iterable, iterable.iterable
-    return None, iterable
-
-
-def wrap_bar(bar: Any, items: Iterator[Any], done: int) -> Iterator[Any]:
-    """The bar again, over what is left, standing where it stood."""
-    bar.iterable = items
-    bar.n = bar.initial = bar.last_print_n = done
-    return iter(bar)
-
-
-def is_ordered(node: ast.expr, user_ns: dict[str, Any], inside: Collection[str] = ()) -> bool:
-    """Does the order of what this expression gives follow from the statement's inputs?
-
-    True only where that is certain. Names bound `inside` the statement before the loop are not inputs.
-    """
-    if any(isinstance(part, ast.Name) and part.id in inside for part in ast.walk(node)):
-        return False
-    if isinstance(node, ast.Constant):
-        return True
-    if isinstance(node, ast.Name):
-        if node.id not in user_ns:
-            return node.id in _ORDERLY
-        value = user_ns[node.id]
-        known = type(value) in _ORDERED or type(value).__module__.partition(".")[0] in _LIBRARIES
-        return known or tensors.is_loader(value)
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return all(is_ordered(item, user_ns) for item in node.elts)
-    if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Subscript, ast.Slice, ast.Starred)):
-        return all(is_ordered(part, user_ns) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
-    if isinstance(node, ast.Call):
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        return _gives_order(node.func, user_ns) and all(is_ordered(part, user_ns) for part in given)
-    return isinstance(node, ast.Attribute) and is_ordered(node.value, user_ns)
-
-
-def _gives_order(function: ast.expr, user_ns: dict[str, Any]) -> bool:
-    """A builtin, a bar, a method of something orderly, or a function of a library that does what it is told."""
-    if isinstance(function, ast.Name):
-        name, value = function.id, user_ns.get(function.id)
-        module = (getattr(value, "__module__", "") or "").partition(".")[0]
-        return (name in _ORDERLY and name not in user_ns) or module in ("tqdm", "itertools")
-    if not isinstance(function, ast.Attribute):
-        return False
-    base = function.value
-    value = user_ns.get(base.id) if isinstance(base, ast.Name) else None
-    if isinstance(value, types.ModuleType):
-        return value.__name__.partition(".")[0] in ("itertools", "tqdm", "numpy", "math")
-    return function.attr != "sample" and is_ordered(base, user_ns)
-
-
-def _reads_of(iterator: Any) -> set[str]:
-    """Everything that making the next item may read, as far as the user's own code leads."""
-    found: list[tuple[types.CodeType, dict[str, Any], str]] = []
-    for obj in _parts(iterator):
-        if isinstance(obj, types.GeneratorType) and obj.gi_frame is not None:
-            found.append((obj.gi_code, obj.gi_frame.f_globals, "__main__"))
-        found += code_of(obj if isinstance(obj, types.FunctionType) else type(obj))
-    return set(reach(item for code, globals_, _ in found for item in reads_of(code, globals_)))
-
-
-def _parts(iterator: Any) -> Iterator[Any]:
-    """What an iterator is made of: other iterators, functions, the object that gives the items."""
-    seen: dict[int, Any] = {}
-    level = [iterator]
-    for _ in range(_DEPTH):
-        fresh = [obj for obj in level if id(obj) not in seen and not isinstance(obj, (*PLAIN, type, types.ModuleType))]
-        seen.update((id(obj), obj) for obj in fresh)
-        yield from fresh
-        inside = (gc.get_referents(obj) for obj in fresh if not isinstance(obj, types.FunctionType))
-        level = [part for parts in inside for part in parts[:_BREADTH]]

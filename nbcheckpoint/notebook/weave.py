@@ -62,6 +62,8 @@ class LoopNode(NamedTuple):
     node: Loop
     around: int
     """The loop it is in, or -1."""
+    heads: tuple[ast.expr, ...] = ()
+    """Of the `with`s it is in that are in that loop, too: what they are entered with."""
 
 
 def weave(tree: ast.Module, *, retries: bool = False) -> Woven:
@@ -127,18 +129,18 @@ def _looped(node: ast.stmt, number: int, loops: list[LoopNode]) -> ast.stmt:
     """The statement with a hook between two iterations of its loops, which are added to the list.
 
     Those are loops that stand in it as statements do, in a `with`, an `if` or the body of a `try`, and loops that stand
-    so in the body of another loop.
+    so in the body of another loop; there a `with` must not bind a name, which would be bound anew to go on.
     """
     woven: list[Loop] = []
     made = _outer(node, number, loops, woven)
     for which, loop in enumerate(woven):
-        loop.body = _nested(loop.body, number, which, loops)
+        loop.body = _nested(loop, number, which, loops)
     return made
 
 
 def _outer(node: ast.stmt, number: int, loops: list[LoopNode], woven: list[Loop]) -> ast.stmt:
     if isinstance(node, (ast.For, ast.While)):
-        woven.append(_hooked(node, number, -1, loops))
+        woven.append(_hooked(node, number, None, loops))
         return woven[-1]
     if isinstance(node, (ast.With, ast.AsyncWith, ast.If, ast.Try)):
         made = _Place(node).put(type(node)(**dict(ast.iter_fields(node))))
@@ -149,11 +151,11 @@ def _outer(node: ast.stmt, number: int, loops: list[LoopNode], woven: list[Loop]
     return node
 
 
-def _hooked(node: Loop, number: int, around: int, loops: list[LoopNode]) -> Loop:
+def _hooked(node: Loop, number: int, inside: LoopNode | None, loops: list[LoopNode]) -> Loop:
     """The loop with its hook. Its body is the user's."""
     at = _Place(node)
     which = number, len(loops)
-    loops.append(LoopNode(node, around))
+    loops.append(inside._replace(node=node) if inside is not None else LoopNode(node, -1))
     if isinstance(node, ast.While):
         test = at.put(ast.BoolOp(ast.Or(), [at.call("turn", *which), node.test]))
         return at.put(ast.While(test=test, body=node.body, orelse=node.orelse))
@@ -162,38 +164,74 @@ def _hooked(node: Loop, number: int, around: int, loops: list[LoopNode]) -> Loop
     return at.put(ast.For(target=node.target, iter=items, body=node.body, orelse=node.orelse))
 
 
-def _nested(body: list[ast.stmt], number: int, around: int, loops: list[LoopNode]) -> list[ast.stmt]:
-    """The body of a loop, as it is and with its own loops hooked, whichever is wanted.
+def _nested(loop: Loop, number: int, which: int, loops: list[LoopNode]) -> list[ast.stmt]:
+    """The body of a loop, as it is and with its own loops hooked, whichever is wanted."""
+    body = loop.body
+    if not any(map(_has_loop, body)):
+        return body
+    at = _Place(body[0])
+    key = at.put(ast.Constant(loop_key(number, which)))
+    wanted = at.put(ast.Compare(key, [ast.In()], [at.hook("deep", ast.Load())]))
+    plain = copy.deepcopy(body)
+    return [at.put(ast.If(wanted, _block(body, number, LoopNode(loop, which), loops), plain))]
+
+
+def _has_loop(node: ast.stmt) -> bool:
+    """Is it a loop, or does one stand in it as statements do?"""
+    if isinstance(node, ast.With):
+        return all(item.optional_vars is None for item in node.items) and any(map(_has_loop, node.body))
+    if isinstance(node, (ast.If, ast.Try)):
+        return any(map(_has_loop, [*node.body, *(node.orelse if isinstance(node, ast.If) else ())]))
+    return isinstance(node, (ast.For, ast.While))
+
+
+def _block(body: list[ast.stmt], number: int, inside: LoopNode, loops: list[LoopNode]) -> list[ast.stmt]:
+    """Statements in a loop with their loops hooked.
 
     What is done before a loop that goes on is passed by: whatever it has left was saved.
     """
-    if not any(isinstance(node, (ast.For, ast.While)) for node in body):
-        return body
     parts: list[tuple[list[ast.stmt], int]] = []
     """Statements, and the number of the first loop behind them."""
+    plain: list[ast.stmt] = []
     for node in body:
-        at = _Place(node)
-        if isinstance(node, (ast.For, ast.While)):
-            which = len(loops)
-            loop = _hooked(node, number, around, loops)
-            loop.body = _nested(loop.body, number, which, loops)
-            anew = [at.put(ast.Expr(at.call("anew", number, which)))] if isinstance(node, ast.While) else []
-            parts.append(([*anew, loop], len(loops)))
-        elif parts and not isinstance(parts[-1][0][-1], (ast.For, ast.While)):
-            parts[-1][0].append(node)
+        if _has_loop(node):
+            parts.append((_hooked_inside(node, number, inside, loops), len(loops)))
+            plain = []
+        elif plain:
+            plain.append(node)
         else:
-            parts.append(([node], len(loops)))
-    hooked: list[ast.stmt] = []
+            plain = [node]
+            parts.append((plain, len(loops)))
+    made: list[ast.stmt] = []
     for statements, behind in parts:
         if behind == len(loops):
-            hooked += statements
+            made += statements
         else:
             at = _Place(statements[0])
-            hooked.append(at.put(ast.If(at.call("passes", number, behind, len(loops)), statements, [])))
-    at = _Place(body[0])
-    key = at.put(ast.Constant(loop_key(number, around)))
-    wanted = at.put(ast.Compare(key, [ast.In()], [at.hook("deep", ast.Load())]))
-    return [at.put(ast.If(wanted, hooked, copy.deepcopy(body)))]
+            made.append(at.put(ast.If(at.call("passes", number, behind, len(loops)), statements, [])))
+    return made
+
+
+def _hooked_inside(node: ast.stmt, number: int, inside: LoopNode, loops: list[LoopNode]) -> list[ast.stmt]:
+    """A loop in a loop, or a statement in which one stands."""
+    at, first = _Place(node), len(loops)
+    if isinstance(node, (ast.For, ast.While)):
+        loop = _hooked(node, number, inside, loops)
+        loop.body = _nested(loop, number, first, loops)
+        anew = [at.put(ast.Expr(at.call("anew", number, first)))] if isinstance(node, ast.While) else []
+        return [*anew, loop]
+    made = at.put(type(node)(**dict(ast.iter_fields(node))))
+    if isinstance(node, ast.With):
+        inside = inside._replace(heads=(*inside.heads, *(item.context_expr for item in node.items)))
+    made.body = _block(node.body, number, inside, loops)  # type: ignore[attr-defined]  # they all have one
+    if isinstance(made, ast.If):
+        # Where a loop in it is to go on, the way was taken: the condition is not asked again.
+        middle = len(loops)
+        made.orelse = _block(made.orelse, number, inside, loops)
+        not_in_body = at.call("passes", number, first, middle)
+        asked = at.put(ast.BoolOp(ast.And(), [at.call("passes", number, middle, len(loops)), made.test]))
+        made.test = at.put(ast.BoolOp(ast.Or(), [at.put(ast.UnaryOp(ast.Not(), not_in_body)), asked]))
+    return [made]
 
 
 def loop_key(number: int, which: int) -> int:

@@ -52,6 +52,14 @@ NESTED = {
         "        found.append(work(10 * i + j))\n        gate(10 * i + j, 23)",
         "found, i, j",
     ),
+    "in an if, in a with": (
+        "import contextlib; out = []",
+        "for i in range(4):\n    print(i)\n    if i % 2 == 0:\n        out.append('even')\n"
+        "        with contextlib.suppress(ValueError):\n            for j in range(5):\n"
+        "                out.append(work(10 * i + j))\n                gate(10 * i + j, 23)\n"
+        "    else:\n        for j in 'ab':\n            out.append(j)",
+        "out, i, j",
+    ),
     "what was made before it": (
         "out = []",
         "for i in range(4):\n    batches = [[10 * i + j] for j in range(5)]\n    print(batches)\n"

@@ -44,22 +44,41 @@ for epoch in range(4):
             optimizer.zero_grad(set_to_none=False)
         losses.append(loss.item())
 """
+EVALUATE = """%%checkpointed --every 1
+for epoch in range(4):
+    model.train()
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        for at, (x, y) in enumerate(loader):
+            os.write(200, b"x\\n")
+            if (epoch, at) == (2, 7) and os.fstat(201).st_size:
+                print("waiting", flush=True)
+                time.sleep(600)
+            losses.append(nn.functional.mse_loss(model(x), y).item())
+    losses.append(model(X[:1]).requires_grad)
+"""
 LOOK = (
     "losses, [p.tolist() for p in model.parameters()], [p.grad.tolist() for p in model.parameters()], "
     "optimizer.param_groups[0]['params'][0] is model[0].weight, torch.rand(1).item(), x.tolist()"
 )
 
 
-def test_a_training_goes_on_in_the_middle_of_an_epoch(kernel: Kernel) -> None:
+@pytest.mark.parametrize("cell", [TRAIN, EVALUATE], ids=["training", "evaluation"])
+def test_it_goes_on_in_the_middle_of_an_epoch(kernel: Kernel, cell: str) -> None:
     with Kernel(kernel.folder, notebook="plain.ipynb") as plain:
         plain.run(SETUP)
-        plain.run(TRAIN.partition("\n")[2])
+        plain.run(cell.partition("\n")[2])
         wanted = plain.run(LOOK).result
     (kernel.folder / "tally.txt").unlink()
     kernel.run("%load_ext nbcheckpoint")
     kernel.run(SETUP + EAGER)
     (kernel.folder / "closed.txt").write_text("yes")
-    kernel.start_cell(TRAIN, until="waiting")
+    kernel.start_cell(cell, until="waiting")
     with open_store(kernel.folder / ".nbcheckpoint", create=False) as store:
         while not any(c.progress and c.progress.around and c.progress.done == 7 for c in checkpoints(store)):
             time.sleep(0.01)  # it is on its way
@@ -68,7 +87,7 @@ def test_a_training_goes_on_in_the_middle_of_an_epoch(kernel: Kernel) -> None:
     kernel.start()
     kernel.run("%load_ext nbcheckpoint")
     kernel.run(SETUP + EAGER)
-    again = kernel.run(TRAIN)
+    again = kernel.run(cell)
     assert re.search(r"loop continued at 3 of 4, inside at 8\b", again.line), again.line
     assert kernel.run(LOOK).result == wanted
     assert len((kernel.folder / "tally.txt").read_text().split()) == 4 * 12 + 1

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from nbcheckpoint.fingerprint import settings
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, is_mutable
 from nbcheckpoint.model import Checkpoint
 from nbcheckpoint.notebook import namespace
@@ -161,3 +163,26 @@ def test_what_is_kept_for_a_second_time_can_be_used() -> None:
     assert saved(loss=loss)[1].keys() == {"loss"}
     loss.backward()
     assert not saved(loss=loss)[1]
+
+
+@pytest.mark.parametrize(
+    ("put", "read"),
+    [
+        (lambda: torch.set_grad_enabled(False), lambda: torch.is_grad_enabled()),
+        (lambda: torch.set_default_dtype(torch.float64), lambda: torch.tensor(1.0).dtype),
+        (lambda: torch.use_deterministic_algorithms(True), lambda: torch.are_deterministic_algorithms_enabled()),
+        (lambda: torch.set_float32_matmul_precision("medium"), lambda: torch.get_float32_matmul_precision()),
+    ],
+)
+def test_its_modes_count_and_come_back(put: Callable[[], None], read: Callable[[], Any]) -> None:
+    before, default = settings.states(), read()
+    assert "set:torch" not in before, "nothing to say while all is as it comes"
+    try:
+        put()
+        changed, wanted = settings.moved(before, settings.states()), read()
+        settings.restore("set:torch", {})
+        assert read() == default
+        settings.restore("set:torch", changed["set:torch"])
+        assert read() == wanted != default
+    finally:
+        settings.restore("set:torch", {})

@@ -1,0 +1,145 @@
+"""What a loop goes through, read off its text and what its names stand for: is the order certain, what is behind it?
+
+And whether a `with` around a loop can be entered once more as it was.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import gc
+import types
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from nbcheckpoint import tensors
+from nbcheckpoint.engine.trail import PLAIN
+from nbcheckpoint.fingerprint.values import code_of, reach, reads_of
+
+_ORDERED = (list, tuple, str, bytes, bytearray, dict, range, *PLAIN)
+_LIBRARIES = ("numpy", "pandas")
+_ORDERLY = frozenset({"range", "enumerate", "zip", "reversed", "sorted", "list", "tuple", "dict", "len", "min", "max"})
+_DEPTH, _BREADTH = 4, 100
+"""How far, and how many of each, the parts of an iterator are looked at for code."""
+_REENTERED = frozenset({"contextlib.suppress", "contextlib.nullcontext", *tensors.MODES})
+"""Contexts that keep nothing of what was there when they were entered, or what is known to be there again."""
+
+
+def names_of(node: ast.For | ast.While) -> set[str]:
+    """The names in what a `for` goes through."""
+    return (
+        {part.id for part in ast.walk(node.iter) if isinstance(part, ast.Name)} if isinstance(node, ast.For) else set()
+    )
+
+
+def parts_of(target: ast.expr | None, item: Any) -> dict[str, Any]:
+    if isinstance(target, ast.Name):
+        return {target.id: item}
+    inside = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+    if type(item) not in (tuple, list) or len(inside) != len(item):
+        return {}
+    found: dict[str, Any] = {}
+    for one, part in zip(inside, item, strict=True):
+        found |= parts_of(one, part)
+    return found
+
+
+def unwrap_bar(iterable: Any) -> tuple[Any, Any]:
+    """(the tqdm bar, what it goes through), or (None, the thing itself)."""
+    if type(iterable).__module__.partition(".")[0] == "tqdm" and getattr(iterable, "iterable", None) is not None:
+        return iterable, iterable.iterable
+    return None, iterable
+
+
+def wrap_bar(bar: Any, items: Iterator[Any], done: int) -> Iterator[Any]:
+    """The bar again, over what is left, standing where it stood."""
+    bar.iterable = items
+    bar.n = bar.initial = bar.last_print_n = done
+    return iter(bar)
+
+
+def is_ordered(node: ast.expr, user_ns: dict[str, Any], inside: Collection[str] = ()) -> bool:
+    """Does the order of what this expression gives follow from the statement's inputs?
+
+    True only where that is certain. Names bound `inside` the statement before the loop are not inputs.
+    """
+    if any(isinstance(part, ast.Name) and part.id in inside for part in ast.walk(node)):
+        return False
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.Name):
+        if node.id not in user_ns:
+            return node.id in _ORDERLY
+        value = user_ns[node.id]
+        known = type(value) in _ORDERED or type(value).__module__.partition(".")[0] in _LIBRARIES
+        return known or tensors.is_loader(value)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return all(is_ordered(item, user_ns) for item in node.elts)
+    if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Subscript, ast.Slice, ast.Starred)):
+        return all(is_ordered(part, user_ns) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+    if isinstance(node, ast.Call):
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        return _gives_order(node.func, user_ns) and all(is_ordered(part, user_ns) for part in given)
+    return isinstance(node, ast.Attribute) and is_ordered(node.value, user_ns)
+
+
+def _gives_order(function: ast.expr, user_ns: dict[str, Any]) -> bool:
+    """A builtin, a bar, a method of something orderly, or a function of a library that does what it is told."""
+    if isinstance(function, ast.Name):
+        name, value = function.id, user_ns.get(function.id)
+        module = (getattr(value, "__module__", "") or "").partition(".")[0]
+        return (name in _ORDERLY and name not in user_ns) or module in ("tqdm", "itertools")
+    if not isinstance(function, ast.Attribute):
+        return False
+    base = function.value
+    value = user_ns.get(base.id) if isinstance(base, ast.Name) else None
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in ("itertools", "tqdm", "numpy", "math")
+    return function.attr != "sample" and is_ordered(base, user_ns)
+
+
+def read_by(iterator: Any) -> set[str]:
+    """Everything that making the next item may read, as far as the user's own code leads."""
+    found: list[tuple[types.CodeType, dict[str, Any], str]] = []
+    for obj in _parts(iterator):
+        if isinstance(obj, types.GeneratorType) and obj.gi_frame is not None:
+            found.append((obj.gi_code, obj.gi_frame.f_globals, "__main__"))
+        found += code_of(obj if isinstance(obj, types.FunctionType) else type(obj))
+    return set(reach(item for code, globals_, _ in found for item in reads_of(code, globals_)))
+
+
+def _parts(iterator: Any) -> Iterator[Any]:
+    """What an iterator is made of: other iterators, functions, the object that gives the items."""
+    seen: dict[int, Any] = {}
+    level = [iterator]
+    for _ in range(_DEPTH):
+        fresh = [obj for obj in level if id(obj) not in seen and not isinstance(obj, (*PLAIN, type, types.ModuleType))]
+        seen.update((id(obj), obj) for obj in fresh)
+        yield from fresh
+        inside = (gc.get_referents(obj) for obj in fresh if not isinstance(obj, types.FunctionType))
+        level = [part for parts in inside for part in parts[:_BREADTH]]
+
+
+def can_be_reentered(head: ast.expr, user_ns: dict[str, Any]) -> bool:
+    """Is what a `with` is entered with known to be the same in another kernel, in the middle of a loop?
+
+    Most are not: a fork of the random state gives back in the end what it found when it was entered.
+    """
+    if not isinstance(head, ast.Call):
+        return False
+    given = [*head.args, *(keyword.value for keyword in head.keywords)]
+    plain = all(isinstance(part, ast.Constant) or _is_fixed(_meant(part, user_ns)) for part in given)
+    meant = _meant(head.func, user_ns)
+    return plain and f"{getattr(meant, '__module__', '')}.{getattr(meant, '__qualname__', '')}" in _REENTERED
+
+
+def _is_fixed(value: Any) -> bool:
+    return isinstance(value, type) or type(value).__name__ == "dtype"
+
+
+def _meant(node: ast.expr, user_ns: dict[str, Any]) -> Any:
+    """What a name, or an attribute of a module, stands for."""
+    if isinstance(node, ast.Name):
+        return user_ns.get(node.id, getattr(builtins, node.id, None))
+    base = _meant(node.value, user_ns) if isinstance(node, ast.Attribute) else None
+    return getattr(base, node.attr, None) if isinstance(base, types.ModuleType) else None  # type: ignore[attr-defined]
