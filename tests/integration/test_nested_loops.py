@@ -107,8 +107,9 @@ def test_by_the_clock(kernel: Kernel) -> None:
         if (kernel.folder / ".nbcheckpoint" / "cache.db").exists():
             with open_store(kernel.folder / ".nbcheckpoint", create=False) as store:
                 saved = [c.progress for c in checkpoints(store) if c.progress]
-                told = [step.meta["inside"] for step in store.steps(store.runs()[0].id) if "inside" in step.meta]
-                going = list(store.going([run.id for run in store.runs()]).values())
+                runs = [run.id for run in store.runs()]
+                told = [step.meta["inside"] for run in runs for step in store.steps(run) if "inside" in step.meta]
+                going = list(store.going(runs).values())
             deep = max((p.done for p in saved if p.around), default=0)
         time.sleep(0.05)
     assert [(one.done, one.total, one.inside[0][1]) for one in going] == [(0, 2, 100)]
