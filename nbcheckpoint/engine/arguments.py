@@ -39,7 +39,7 @@ _QUERIED = re.compile(r"@([^\W\d]\w*)")
 """A variable named inside of a string: `df.query("a > @k")`."""
 RETURNED = "returned"
 """In a checkpoint's meta: the argument that is itself the result."""
-_NOTHING = Names(*(frozenset[Any]() for _ in Names._fields))
+NO_NAMES = Names(*(frozenset[Any]() for _ in Names._fields))
 
 
 class Reach(NamedTuple):
@@ -67,7 +67,7 @@ def reach_of(
     name = getattr(plain, "__qualname__", type(plain).__qualname__)
     values = reach([(f"{name}()", plain)])
     codes = [code for value in values.values() for code, _, _ in code_of(value)]
-    mentions = together([names_in(code) for code in codes]) if codes else _NOTHING
+    mentions = together([names_in(code) for code in codes]) if codes else NO_NAMES
     spoken = {word for text in mentions.strings for word in _QUERIED.findall(text)}
     scope = getattr(plain, "__globals__", {})
     values |= reach([(word, scope[word]) for word in spoken if word in scope])

@@ -10,7 +10,8 @@ always given a copy, so a node that fails half-way, and is tried again, finds th
 
 A graph is a flow whose body walks from node to node, so everything about runs is the same. After a node the way on is
 decided *before* its completion is written, and stands in the same record: whoever resumes neither skips nor repeats
-a node at the boundary. So do the counts, and they go on counting.
+a node at the boundary. So do the counts, and they go on counting; and the random generators, with the state they were
+in when the walk began: with another seed, what was drawn is drawn again.
 """
 
 from __future__ import annotations
@@ -23,17 +24,21 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint.engine import aside, context, policy
+from nbcheckpoint.engine import aside, context, policy, strands
+from nbcheckpoint.engine.arguments import NO_NAMES
 from nbcheckpoint.engine.calling import Call, Outcome
 from nbcheckpoint.engine.context import Frame
+from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.effects import drive
 from nbcheckpoint.engine.flow import FlowFunction, FlowSpec, origin_of
+from nbcheckpoint.engine.identity import same_random
 from nbcheckpoint.engine.step import Spec, StepFunction, step
 from nbcheckpoint.engine.watching import StepWatch
 from nbcheckpoint.errors import Changed, Error, GraphError, UsageError
 from nbcheckpoint.events import emit
+from nbcheckpoint.fingerprint import explain, rng
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
-from nbcheckpoint.model import Checkpoint, Step
+from nbcheckpoint.model import Checkpoint, Input, Step
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT
 from nbcheckpoint.store.picture import Edge, Node, Picture, lay_out
@@ -233,6 +238,8 @@ class _Walk:
         self.journal = here.journal
         self.visits: Counter[str] = Counter()
         self.iteration = 0
+        self.random = rng.states()
+        """Generators, as they were when the walk began."""
 
     def go(self, state: Any) -> Any:
         node, state = self._where(state)
@@ -259,10 +266,14 @@ class _Walk:
         saved = [s for s in self._holding(done) if s.status in ("completed", "restored") and s.checkpoint]
         for last in reversed(saved):
             try:
-                state = self.journal.store.restore(last.checkpoint)[RESULT]
+                found = self.journal.store.restore(last.checkpoint)
             except Error as error:
                 aside.warn(f"graph {self.graph.name}: the state after {last.name} is lost: {error}")
                 continue
+            state = found.pop(RESULT)
+            if strands.is_alone():
+                for name, generator in found.items():
+                    rng.restore(name, generator)
             self._count(done, last)
             self._leave_behind(done)
             return self._way_on(last, state), state
@@ -282,19 +293,27 @@ class _Walk:
         self.journal.reopen([s for s in done if _iteration(s) > self.iteration and s.status == "completed"])
 
     def _unchanged(self, done: Sequence[Step]) -> Sequence[Step]:
-        """The visits up to the first node whose code is not what it was: what that has led to no longer holds."""
+        """The visits up to the first whose code or random numbers are not what they were: what that has led to no
+        longer holds."""
         said = policy.resolve(self.journal.settings).on_change
         for at, visit in enumerate(done):
             node = self.graph.nodes.get(visit.name)
             same = node is None or visit.meta.get("code") in (None, node_code(node)) or visit.meta.get("edited")
-            if same or said == "trust":
+            moved = self._reseeded(visit)
+            if (same and not moved) or said == "trust":
                 continue
-            why = f"{visit.name}() changed"
+            why = explain.changed_random(moved).text if same else f"{visit.name}() changed"
             if said == "strict":
                 raise Changed(self.journal.run_id, visit.name, why)
             emit("step_invalidated", run=visit.run, step=visit.address, name=visit.name, reason=why)
             return done[:at]
         return done
+
+    def _reseeded(self, visit: Step) -> str:
+        """A generator that was drawn from up to there, and did not begin now as it began then."""
+        drawn = visit.meta.get("random", {}).items()
+        then = (Input(name=name, digest=digest, type=kind) for name, (digest, kind) in drawn)
+        return next((item.name for item in then if not same_random(item, self.random.get(item.name))), "")
 
     def _count(self, done: Sequence[Step], last: Step) -> None:
         """Counts go on where they were; what was not saved behind the last state is walked again."""
@@ -316,7 +335,7 @@ class _Walk:
         return self.graph.decide(last.name, state)[0]
 
     def _visit(self, node: str, state: Any) -> tuple[Any, str]:
-        call = _NodeCall(self.graph, self.graph.nodes[node].spec, state, self.iteration)
+        call = _NodeCall(self.graph, self.graph.nodes[node].spec, state, self.iteration, self.random)
         outcome = drive(call.visit())
         self.here.made(call.address, outcome.value)
         return outcome.value, call.next
@@ -325,8 +344,10 @@ class _Walk:
 class _NodeCall(Call):
     """One visit of a node: like any call of a step, except that nothing is looked up."""
 
-    def __init__(self, graph: Graph, spec: Spec, state: Any, iteration: int) -> None:
+    def __init__(self, graph: Graph, spec: Spec, state: Any, iteration: int, random: Mapping[str, Any]) -> None:
+        """`random`: the generators as they were when the walk began."""
         super().__init__(spec, [state], {}, kind="node")
+        self.random, self.moved = random, dict[str, Any]()
         self.graph, self.iteration, self.state, self.next = graph, iteration, state, ""
         self.meta = {"iteration": iteration}
 
@@ -358,7 +379,10 @@ class _NodeCall(Call):
         self.next, said = self.graph.decide(self.spec.name, state)
         for way in said:
             emit("edge_evaluated", run=self.run, step=self.address, source=self.spec.name, **way)
+        drawn, moved = drawn_since(self.random, NO_NAMES, now=watch.random_after)
+        self.moved = {name: found for name, found in moved.items() if not rng.is_pristine(name, found)}
         self.meta = {
+            **({"random": {item.name: (item.digest, item.type) for item in drawn}} if drawn else {}),
             "iteration": self.iteration,
             "next": self.next,
             "edges": said,
@@ -375,4 +399,4 @@ class _NodeCall(Call):
     ) -> tuple[Checkpoint | None, str]:
         code = blake3(f"node {self.graph.name} {self.spec.name}".encode()).hexdigest()
         meta = {"workflow": self.graph.name, "cell": f"{self.run} {self.slot}", "marks": dict(marks)}
-        return self.committed(self.draft(code, seconds, meta=meta), {RESULT: value})
+        return self.committed(self.draft(code, seconds, meta=meta), {RESULT: value, **self.moved})

@@ -360,11 +360,11 @@ def is_ordered(candidate: Checkpoint) -> bool:
 def moved_generator(candidate: Checkpoint) -> str:
     """The name of a random generator it drew from that is not where it was, or nothing."""
     now = rng.states() if candidate.random else {}
-    moved = (drawn.name for drawn in candidate.random if not _same_random(drawn, now.get(drawn.name)))
+    moved = (drawn.name for drawn in candidate.random if not same_random(drawn, now.get(drawn.name)))
     return next(moved, "")
 
 
-def _same_random(then: Input, now: Any) -> bool:
+def same_random(then: Input, now: Any) -> bool:
     """Same state; or an accident then and an accident now."""
     if now is not None and rng.digest(now) == then.digest:
         return True

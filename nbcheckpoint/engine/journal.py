@@ -18,6 +18,7 @@ What the `meta` of a step says:
     done, total, failed, restored, left     of a map: how far it is
     pause, answer, taken    of a question: what is asked, what was answered, that it has been read
     iteration, next, edges, ways, code      of a node: which visit, where it led, why, and by what code
+    random                  of a node: generators drawn from up to there, as they were when the walk began
     edited, detached        its result was put there by a fork; the flow came to its end without it
 """
 

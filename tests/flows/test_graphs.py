@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -247,6 +248,35 @@ def test_what_a_changed_node_had_led_to_is_never_gone_on_from(store: Store, ran:
         scaled(2).resume()
     TROUBLE.clear()
     assert scaled(2).resume() == {"x": 10, "low": True, "done": True}
+
+
+def lottery() -> nbc.Graph:
+    g = nbc.Graph("lottery")
+    g.node("begin", lambda s: {**s, "begun": bool(note("begin"))})
+    g.node("draw", lambda s: {**s, "drawn": [*s["drawn"], random.random() + 0 * note("draw")]})
+    g.node("end", lambda s: trouble("end") or {**s, "last": random.random()})
+    g.edge("begin", "draw").edge("draw", "draw", when=lambda s: len(s["drawn"]) < 2).edge("draw", "end")
+    return g.entry("begin").exit("end")
+
+
+@pytest.mark.parametrize(("seed", "again"), [(1, []), (2, ["draw", "draw"])])
+def test_random_numbers_go_on_where_they_were(store: Store, ran: list[Any], seed: int, again: list[str]) -> None:
+    """With another seed, what was drawn is drawn again."""
+    before = random.getstate()
+    for say in (OSError("gone"), OSError("gone again")):
+        random.seed(1)
+        TROUBLE["end"] = say
+        with pytest.raises(OSError, match="gone"):
+            lottery().run({"drawn": []})
+    assert ran == ["begin", "draw", "draw"]
+    TROUBLE.clear()
+    ran.clear()
+    random.seed(seed)
+    found = lottery().run({"drawn": []})
+    random.seed(seed)
+    assert [*found["drawn"], found["last"]] == [random.random() for _ in range(3)]
+    assert ran == again
+    random.setstate(before)
 
 
 def test_cancelling_is_heard_between_nodes(store: Store, ran: list[Any]) -> None:
