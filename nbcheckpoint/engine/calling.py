@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 STOPS = (Paused, Cancelled, Fenced)
 """What ends a body without being an error of it."""
 ASKED = "asked"
-"""In a checkpoint's meta: there is an answer in it, and that was given to one run."""
+"""In a checkpoint's meta: there is an answer in it, and this is the run it was given to."""
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class Call:
         self.committer: Committer | None = None
         self.meta: dict[str, Any] = {}
         """What its record says besides."""
-        self._asked = False
+        self._asked = ""
         self._tried: list[Any] = []
 
     def adopt(
@@ -127,7 +127,7 @@ class Call:
         self.parent, self.ticket, self.identity = parent, ticket, identity
         self.slot, self.address = str(ticket.step.meta["slot"]), ticket.step.address
         self.after, self.reason, self.speculative, self._tried = [], Reason(code="first", text=""), False, []
-        self.committer, self.meta, self._asked, self.is_apart = None, {}, False, True
+        self.committer, self.meta, self._asked, self.is_apart = None, {}, "", True
         self.reached = reached
 
     # Surroundings
@@ -178,7 +178,7 @@ class Call:
 
     def attempts(self) -> Protocol:
         """The body, as often as it takes; then the end."""
-        here = self._frame()
+        here, questions = self._frame(), len(context.asked)
         while True:
             started, watch = time.perf_counter(), self.watch()
             try:
@@ -196,6 +196,7 @@ class Call:
                     here.attempt += 1
                 yield Wait(wait)
                 continue
+            self._asked = context.asked[-1] if self.parent is None and len(context.asked) > questions else ""
             return self.finish(value, time.perf_counter() - started, watch, here)
 
     def prepared(self) -> Sequence[Any]:
@@ -244,7 +245,7 @@ class Call:
 
     def _counts(self, found: Checkpoint) -> bool:
         """A run that is to compute everything uses only what it has computed itself; and each asks for itself."""
-        since, own = context.since, False
+        since, own = context.since, is_answered_here(found)
         if self.parent is not None:
             recorded = self.parent.journal.recorded(self.slot)
             own = found.run == self.run or (recorded is not None and recorded.checkpoint == found.id)
@@ -290,6 +291,8 @@ class Call:
             self.reason = explain.simple("damaged", f"what was saved cannot be used: {error}")
             return None
         given_back(checkpoint, values)
+        if self.parent is None and checkpoint.meta.get(ASKED):
+            context.asked.append(checkpoint.meta[ASKED])
         if self.parent is not None:
             self.parent.asked |= bool(checkpoint.meta.get(ASKED))
             self.parent.journal.restored(
@@ -397,7 +400,7 @@ class Call:
         """Save what the body returned, and write the completion."""
         marks = dict(here.marks) if here is not None else {}
         if here is not None and here.asked and self.parent is not None:
-            self._asked = self.parent.asked = True
+            self._asked, self.parent.asked = self.run, True
         problem, saved = "", None
         if self.is_due(bool(marks)):
             try:
@@ -513,11 +516,16 @@ class Call:
         if self.ticket is not None:
             meta["attempt"] = self.ticket.step.attempt
         if self._asked:
-            meta[ASKED] = True
+            meta[ASKED] = self._asked
         return {**meta, "marks": dict(marks)} if marks else meta
 
     def warn(self, text: str) -> None:
         aside.warn(f"step {self.spec.name}: {text}")
+
+
+def is_answered_here(found: Checkpoint) -> bool:
+    """Outside of every flow: is there an answer in it, and was it given to the run that would ask now?"""
+    return frame() is None and bool(found.meta.get(ASKED)) and found.meta[ASKED] == context.ambient_run()
 
 
 def given_back(checkpoint: Checkpoint, values: dict[str, Any]) -> None:

@@ -142,6 +142,13 @@ _chosen: list[Store] = []
 _own: list[Store] = []
 ambient: list[Callable[[], Frame]] = []
 """How to get a frame where there is no flow: a notebook has a run of its own. Filled in by whoever has one."""
+asked: list[str] = []
+"""Runs in which questions were asked outside of every flow, or their answers given back, in order."""
+
+
+def ambient_run() -> str:
+    """The run in which questions are asked outside of every flow; "" where there is none."""
+    return ambient[0]().journal.run_id if ambient else ""
 
 
 marks: dict[str, Any] = {}

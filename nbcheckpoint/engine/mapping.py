@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from nbcheckpoint.engine import aside, context, executors, policy, strands
 from nbcheckpoint.engine.arguments import arguments_of, identify, reach_of, result_of
-from nbcheckpoint.engine.calling import ASKED, STOPS, Call, Outcome, given_back
+from nbcheckpoint.engine.calling import ASKED, STOPS, Call, Outcome, given_back, is_answered_here
 from nbcheckpoint.engine.context import Frame, current_store, frame, inside
 from nbcheckpoint.engine.effects import drive, drive_async
 from nbcheckpoint.engine.identity import is_ordered, moved_generator, obstacle
@@ -290,7 +290,8 @@ class Map:
         since = self.parent.journal.since if self.parent is not None else context.since
         usable: dict[str, list[Checkpoint]] = {}
         for found in candidates:
-            own = (self.parent is not None and found.run == self.parent.journal.run_id) or found.id in self.shown
+            own = self.parent is not None and found.run == self.parent.journal.run_id
+            own = own or found.id in self.shown or is_answered_here(found)
             there = usable.get(found.inputs_digest, [])
             fits = found.inputs_digest in wanted and all(kept.random for kept in there)
             counts = own or (found.created >= since and not found.meta.get(ASKED))
@@ -308,6 +309,8 @@ class Map:
         self.results[at] = values[RESULT]
         if self.parent is not None:
             self.parent.asked |= bool(checkpoint.meta.get(ASKED))
+        elif checkpoint.meta.get(ASKED):
+            context.asked.append(checkpoint.meta[ASKED])
         self.committer.restored(call, checkpoint)
         self.restored += 1
         return True

@@ -58,6 +58,7 @@ def pause(
         if not context.ambient:
             raise UsageError("pause is for use inside of a flow", hint="call it in a function with @flow above it")
         here = context.ambient[0]()
+        context.asked.append(here.journal.run_id)
     chosen = tuple(choices) if choices is not None else None
     if default is not _NOTHING and chosen is not None and default not in chosen:
         raise UsageError(f"pause {name!r}: the default {default!r} is not among the choices")

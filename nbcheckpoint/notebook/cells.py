@@ -539,6 +539,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             settings_before=settings.states(),
             surroundings=leaves.surroundings(),
             calls_before=len(context.called),
+            asked_before=len(context.asked),
             figures=Figures(),
             watch=watch,
             recorder=Recorder(self.shell),

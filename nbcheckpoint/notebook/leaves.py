@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 RESULT = "result:"
 """Under this the value of a cell's last expression is kept. No variable can be called that."""
 
-RUN = "run"
-"""The type of a condition that is about a run of a flow."""
+RUN, ANSWER = "run", "answer"
+"""The types of conditions that are about a run of a flow, and about the run of the notebook that asked something."""
 ABSENT, _UNIDENTIFIED = "absent", "unidentified"
 """In place of a digest: there is no such name, or nobody can tell what it holds."""
 MAX_CALLS = 100
@@ -73,6 +73,8 @@ class Running:
     surroundings: tuple[Any, ...]
     calls_before: int
     """How many flows had been called."""
+    asked_before: int
+    """How many questions had been asked outside of them."""
     figures: Figures
     watch: files.FileWatch
     recorder: Recorder
@@ -166,7 +168,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         seconds=seconds,
         source=running.source,
         inputs=identity.inputs,
-        conditions=(*_conditions(running, user_ns, bound), *_calls(running)),
+        conditions=(*_conditions(running, user_ns, bound), *_calls(running), *_answers(running)),
         random=drawn,
         settings=tuple(_settings(running, [*values.values(), *shown.values()], wrote=any(f.written for f in seen))),
         files=seen,
@@ -224,9 +226,17 @@ def _calls(running: Running) -> Iterator[Input]:
         yield Input(name=call.workflow, type=RUN, digest=call.run, preview=call.inputs)
 
 
+def _answers(running: Running) -> Iterator[Input]:
+    """It has asked something: an answer is one for its run."""
+    for run in sorted(set(context.asked[running.asked_before :])):
+        yield Input(name="the question", type=ANSWER, digest=run)
+
+
 def adopt_calls(checkpoint: Checkpoint) -> None:
-    """What goes on from there has called these flows, too."""
+    """What goes on from there has called these flows, and asked these questions, too."""
     for item in checkpoint.conditions:
+        if item.type == ANSWER:
+            context.asked.append(item.digest)
         if item.type == RUN:
             context.note_call(context.Called(item.name, item.preview, item.digest))
 
@@ -235,6 +245,8 @@ def holds(condition: Input, user_ns: dict[str, Any]) -> bool:
     """Is it as it was when the checkpoint was made?"""
     if condition.type == RUN:
         return context.is_latest(context.Called(condition.name, condition.preview, condition.digest))
+    if condition.type == ANSWER:
+        return context.ambient_run() == condition.digest
     return digest_of(condition.name, user_ns) == condition.digest != _UNIDENTIFIED
 
 

@@ -41,7 +41,7 @@ from nbcheckpoint.notebook.history import (
     latest_run,
     nearest,
 )
-from nbcheckpoint.notebook.leaves import ABSENT, RUN, holds
+from nbcheckpoint.notebook.leaves import ABSENT, ANSWER, RUN, holds
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.store import Store
@@ -205,6 +205,8 @@ class Planner:
         if item.type == RUN:
             ahead = _call(item) in self._called
             return f"if {item.name} is not run anew before" if ahead else holds(item, self._namespace)
+        if item.type == ANSWER:
+            return (self._here and holds(item, self._namespace)) or "if it is the run that was answered"
         if item.type == "folder":
             return blake3(os.getcwd().encode()).hexdigest() == item.digest
         root = item.name if item.name.startswith(rng.PREFIX) else item.name.partition("@")[0].partition(".")[0]

@@ -85,6 +85,40 @@ def test_a_pause_in_a_plain_cell(kernel: Kernel) -> None:
     kernel.run("%checkpoint plan")
 
 
+REVIEW = """
+@nbc.step
+def review(n):
+    print("reviewing", n)
+    return nbc.pause("Good?", name="gate", choices=["yes", "no"])
+"""
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "review(1)",
+        "review.map([1], progress=False)[0]",
+        "%%checkpointed\nreview(1)",
+        "%%checkpointed\nnbc.pause('Good?', name='gate')",
+    ],
+)
+def test_outside_of_a_flow_an_answer_is_one_for_the_run_of_the_notebook(kernel: Kernel, cell: str) -> None:
+    """A kernel that died is gone on with, and so is what was answered; one that was restarted asks."""
+    for answer in ("yes", "no"):
+        kernel.run(REVIEW)
+        assert kernel.run(cell, fails=True, id="asking").error == "Paused"
+        kernel.run(f"with nbc.open_store() as store:\n    store.answer(store.runs()[0].id, 'gate', {answer!r})")
+        assert kernel.run(cell, id="asking").result == repr(answer)
+        kernel.kill()
+        kernel.start()
+        kernel.run(f"{LOAD}\n{REVIEW}")
+        again = kernel.run(cell, id="asking")
+        assert again.result == repr(answer)
+        assert "reviewing" not in again.stdout or cell.startswith("%%")
+        kernel.restart()
+        kernel.run(LOAD)
+
+
 def test_what_a_step_has_read_counts_for_the_cell_it_was_given_back_to(kernel: Kernel, tmp_path: Path) -> None:
     """A step that is not run opens no file: the cell depends on it all the same. So does one with a loop of ours."""
     kernel.run(
