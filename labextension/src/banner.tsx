@@ -119,7 +119,10 @@ export class NotebookBanner extends ReactWidget {
   }
 
   private async _find(): Promise<IOffer | null> {
-    const { settings, panel, localPath } = this._options;
+    const { settings, panel, localPath, isWanted } = this._options;
+    if (!(await isWanted())) {
+      return null;
+    }
     const api = new Api(settings, localPath(panel.context.path));
     const workflow = (await api.runs({ limit: 1 }))?.list.workflow;
     if (!workflow) {
@@ -261,6 +264,11 @@ export namespace NotebookBanner {
     panel: NotebookPanel;
     settings: ServerConnection.ISettings;
     localPath: (path: string) => string;
+
+    /**
+     * Whether the user wants one at all.
+     */
+    isWanted: () => Promise<boolean>;
     restorer: Restorer;
 
     /**

@@ -18,6 +18,7 @@ import type { Opener } from './actions';
 import { Actions } from './actions';
 import { NotebookBanner } from './banner';
 import { addCommands } from './commands';
+import { telling } from './dialogs';
 import { CheckpointModel } from './model';
 import { Notebooks } from './notebooks';
 import { Refusal } from './problem';
@@ -115,21 +116,23 @@ const main: JupyterFrontEndPlugin<void> = {
     app.shell.add(sidebar, 'left', { rank: 650, type: 'Checkpoints' });
     layout?.add(sidebar, sidebar.id);
     const wanted: ISettings = { banner: true, lookForStale: true };
-    void follow(registry, checkpoints, wanted);
-    const banner = (panel: NotebookPanel): NotebookBanner | null =>
-      wanted.banner
-        ? new NotebookBanner({
-            panel,
-            settings: app.serviceManager.serverSettings,
-            localPath: path => app.serviceManager.contents.localPath(path),
-            restorer,
-            choose: run => {
-              app.shell.activateById(sidebar.id);
-              checkpoints.open(run.id);
-            },
-            trans
-          })
-        : null;
+    // A notebook that is open from the beginning waits for what the user has set.
+    const settled = follow(registry, checkpoints, wanted, () =>
+      tracker?.forEach(panel => void notebooks?.of(panel)?.banner.look())
+    );
+    const banner = (panel: NotebookPanel): NotebookBanner =>
+      new NotebookBanner({
+        panel,
+        settings: app.serviceManager.serverSettings,
+        localPath: path => app.serviceManager.contents.localPath(path),
+        isWanted: async () => (await settled, wanted.banner),
+        restorer,
+        choose: run => {
+          app.shell.activateById(sidebar.id);
+          checkpoints.open(run.id);
+        },
+        trans
+      });
     const notebooks = tracker
       ? new Notebooks(tracker, {
           trans,
@@ -146,7 +149,11 @@ const main: JupyterFrontEndPlugin<void> = {
       : null;
     notebooks?.asked.connect((_, checkpoint) => {
       app.shell.activateById(sidebar.id);
-      void showCheckpoint(checkpoints, checkpoint);
+      void telling(
+        trans.__('Cannot show it'),
+        () => showCheckpoint(checkpoints, checkpoint),
+        trans
+      );
     });
     const added = addCommands({
       app,
@@ -256,7 +263,8 @@ async function showCheckpoint(
 async function follow(
   registry: ISettingRegistry | null,
   checkpoints: ICheckpointModel,
-  wanted: ISettings
+  wanted: ISettings,
+  onChange: () => void
 ): Promise<void> {
   try {
     const loaded = await registry?.load(PLUGIN);
@@ -267,7 +275,10 @@ async function follow(
       wanted.lookForStale = get('lookForStale') as boolean;
     };
     if (loaded) {
-      loaded.changed.connect(apply);
+      loaded.changed.connect(() => {
+        apply();
+        onChange();
+      });
       apply();
     }
   } catch (reason) {

@@ -20,7 +20,7 @@ import type { IStep } from './tokens';
 export interface IOurs {
   readonly automatic: Automatic;
   readonly badges: NotebookBadges;
-  readonly banner: NotebookBanner | null;
+  readonly banner: NotebookBanner;
 }
 
 export class Notebooks implements IDisposable {
@@ -148,10 +148,7 @@ export namespace Notebooks {
   export interface IOptions {
     trans: TranslationBundle;
 
-    /**
-     * Makes the banner of a notebook, unless the user wants none.
-     */
-    banner: (panel: NotebookPanel) => NotebookBanner | null;
+    banner: (panel: NotebookPanel) => NotebookBanner;
     lookForStale: () => boolean;
 
     /**

@@ -66,7 +66,9 @@ export function Events({ opened, trans }: IRunProps): JSX.Element {
           >
             {clock(event.time)}
           </time>
-          <span className="nbc-Event-data">{sayData(event)}</span>
+          <span className="nbc-Event-data" title={sayData(event)}>
+            {sayData(event)}
+          </span>
         </div>
       )}
     />
@@ -78,11 +80,15 @@ function clock(iso: string): string {
   return isNaN(then) ? '' : new Date(then).toLocaleTimeString();
 }
 
-function sayData(event: IEvent): string {
-  const facts = Object.entries(event.data)
+/**
+ * What an event is about, by the name of its step where it has one, and what else it tells.
+ */
+export function sayData(event: IEvent): string {
+  const { name, ...others } = event.data;
+  const facts = Object.entries(others)
     .filter(([, value]) => said(value) !== '')
-    .map(([name, value]) => `${name}: ${said(value)}`);
-  return [event.step, ...facts].filter(Boolean).join(' · ');
+    .map(([fact, value]) => `${fact}: ${said(value)}`);
+  return [said(name) || event.step, ...facts].filter(Boolean).join(' · ');
 }
 
 /**
@@ -104,6 +110,13 @@ export function Environment({ opened, trans }: IRunProps): JSX.Element {
   const names = [
     ...new Set([...differs.keys(), ...Object.keys(environment.then)])
   ];
+  if (names.length === 0) {
+    return (
+      <p className="nbc-Quiet">
+        {trans.__('It was not written down where this run was made.')}
+      </p>
+    );
+  }
   return (
     <div className="nbc-Environment">
       <p className="nbc-Lead">

@@ -113,14 +113,21 @@ function Actions({ run, actions, trans }: IRunProps): JSX.Element {
 function About({ run, opened, trans }: IRunProps): JSX.Element {
   const now = useNow(10_000);
   const { folder, name } = splitPath(run.workflow);
-  const current = opened.steps.find(
-    step => step.status === 'running' && step.progress
-  )?.progress;
+  // The last of them, as in the list: what it is at, rather than what is around that.
+  const current = [...opened.steps]
+    .reverse()
+    .find(step => step.status === 'running' && step.progress)?.progress;
   return (
     <div className="nbc-About" title={`${run.workflow} · ${run.id}`}>
       <h3 className="nbc-About-name">
-        {folder && <span className="nbc-Run-folder">{folder}</span>}
-        <span className="nbc-Run-file">{name}</span>
+        {folder && (
+          <span className="nbc-Run-folder" dir="auto">
+            {folder}
+          </span>
+        )}
+        <span className="nbc-Run-file" dir="auto">
+          {name}
+        </span>
       </h3>
       <div className="nbc-Facts">
         <span className="nbc-Status">{runStatus(run.status, trans)}</span>
@@ -143,11 +150,11 @@ function About({ run, opened, trans }: IRunProps): JSX.Element {
       {(run.note || run.tags.length > 0) && (
         <p className="nbc-Run-note">
           {run.tags.map(tag => (
-            <span key={tag} className="nbc-Tag">
+            <span key={tag} className="nbc-Tag" dir="auto">
               {tag}
             </span>
           ))}
-          {run.note}
+          <bdi>{run.note}</bdi>
         </p>
       )}
     </div>

@@ -129,8 +129,14 @@ function RunRow(props: {
     >
       <span className="nbc-Dot" title={status} />
       <span className="nbc-Run-name">
-        {folder && <span className="nbc-Run-folder">{folder}</span>}
-        <span className="nbc-Run-file">{name}</span>
+        {folder && (
+          <span className="nbc-Run-folder" dir="auto">
+            {folder}
+          </span>
+        )}
+        <span className="nbc-Run-file" dir="auto">
+          {name}
+        </span>
         {run.pinned && (
           <lockIcon.react
             className="nbc-Pin"
@@ -159,11 +165,11 @@ function RunRow(props: {
       {(run.note || run.tags.length > 0) && (
         <span className="nbc-Run-note">
           {run.tags.map(tag => (
-            <span key={tag} className="nbc-Tag">
+            <span key={tag} className="nbc-Tag" dir="auto">
               {tag}
             </span>
           ))}
-          {run.note}
+          <bdi>{run.note}</bdi>
         </span>
       )}
     </div>

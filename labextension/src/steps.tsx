@@ -155,20 +155,20 @@ function StepRow(props: {
         <span className="nbc-Caret" />
       )}
       <span className="nbc-Dot" />
-      <span className="nbc-Step-name" title={stepName(step, trans)}>
+      <span className="nbc-Step-name" dir="auto" title={stepName(step, trans)}>
         {stepName(step, trans)}
       </span>
       <span className="nbc-Step-time">{took(step, now)}</span>
       <span className="nbc-Facts">
         <span className="nbc-Status">{stepStatus(step.status, trans)}</span>
-        {row.isOpen !== null && (
-          <span className="nbc-Fact">{sayInside(row.inside, trans)}</span>
-        )}
         {stepFacts(step, trans).map(fact => (
           <span key={fact} className="nbc-Fact">
             {fact}
           </span>
         ))}
+        {row.isOpen !== null && (
+          <span className="nbc-Fact">{sayInside(row.inside, trans)}</span>
+        )}
         {step.reason && (
           <span className="nbc-Fact" title={step.reason}>
             {step.reason}
@@ -200,7 +200,9 @@ function Chosen(props: IRunProps & { step: IStep }): JSX.Element {
       aria-label={trans.__('Chosen step')}
       data-status={step.status}
     >
-      <p className="nbc-Chosen-name">{stepName(step, trans)}</p>
+      <p className="nbc-Chosen-name" dir="auto">
+        {stepName(step, trans)}
+      </p>
       <p>
         <span className="nbc-Status">{stepStatus(step.status, trans)}</span>
         {step.started && ` · ${exactTime(step.started)}`}

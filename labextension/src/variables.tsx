@@ -72,6 +72,8 @@ function Values(props: {
   trans: IRunProps['trans'];
 }): JSX.Element {
   const { state, here, trans } = props;
+  // What is small has its bytes among those of others; a column for nothing takes room from the values.
+  const hasSizes = state.values.some(value => value.size > 0);
   return (
     <table className="nbc-Table">
       <caption>{trans.__('Variables after it')}</caption>
@@ -79,7 +81,7 @@ function Values(props: {
         <tr>
           <th scope="col">{trans.__('Name')}</th>
           <th scope="col">{trans.__('Value')}</th>
-          <th scope="col">{trans.__('Size')}</th>
+          {hasSizes && <th scope="col">{trans.__('Size')}</th>}
         </tr>
       </thead>
       <tbody>
@@ -89,7 +91,7 @@ function Values(props: {
               scope="row"
               title={here.has(value.name) ? trans.__('Set by this step') : ''}
             >
-              {value.name}
+              <bdi>{value.name}</bdi>
             </th>
             <td>
               <span className="nbc-Type">
@@ -97,12 +99,12 @@ function Values(props: {
               </span>
               {value.preview && <code>{value.preview}</code>}
             </td>
-            <td>{value.size ? size(value.size) : ''}</td>
+            {hasSizes && <td>{value.size ? size(value.size) : ''}</td>}
           </tr>
         ))}
         {(state.isPartial || state.values.length === 0) && (
           <tr>
-            <td colSpan={3}>
+            <td colSpan={hasSizes ? 3 : 2}>
               {state.isPartial
                 ? trans.__('Some are not here (yet).')
                 : trans.__('No variables.')}

@@ -101,6 +101,31 @@ def interrupted(lab: Jupyter, folder: str) -> str:
     return path
 
 
+def test_the_banner_comes_and_goes_with_its_setting(page: Page, lab: Jupyter, folder: str) -> None:
+    path = interrupted(lab, folder)
+    open_in_lab(page, lab, path)
+    banner = page.get_by_role("region", name="Interrupted run of this notebook")
+    expect(banner).to_be_visible()
+
+    def switch() -> None:
+        show = "() => { void window.jupyterapp.commands.execute('settingeditor:open', { query: 'Checkpoints' }) }"
+        page.evaluate(show)
+        box = page.get_by_label("Offer to resume")
+        now = box.is_checked()
+        box.click()
+        expect(box).to_be_checked(checked=not now)
+        open_notebook(page, path, kernel=False)
+
+    switch()
+    expect(banner).to_be_hidden()
+    page.reload()
+    wait_until_idle(page)
+    expect(sidebar(page).locator(".nbc-Run").first).to_be_visible()
+    expect(banner).to_be_hidden()
+    switch()
+    expect(banner).to_be_visible()
+
+
 def test_the_banner_offers_and_never_acts(page: Page, lab: Jupyter, folder: str) -> None:
     path = interrupted(lab, folder)
     open_in_lab(page, lab, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Locator, Page, expect
 
 from nbcheckpoint.model import Reason, Step
@@ -10,6 +11,7 @@ from tests.browser.conftest import ARTIFACTS
 from tests.browser.jupyter import Jupyter
 from tests.browser.looks import THEMES, violations, wear
 from tests.browser.pages import dialog, open_notebook, press_in, runs, sidebar, store_in, tab
+from tests.stores import draft
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -66,6 +68,74 @@ def test_every_theme_and_no_serious_violation(tidy: Page, lab: Jupyter, folder: 
         panel.locator(".nbc-Back").click()
     wear(tidy, THEMES[0])
     assert found == []
+
+
+HIDDEN = """panel => [...panel.querySelectorAll('*')].filter(node => {
+    // Three dots, or a bar to scroll with, say that there is more.
+    for (let around = node; around !== panel; around = around.parentElement) {
+        const { textOverflow, overflowX } = getComputedStyle(around);
+        if (textOverflow === 'ellipsis' || ['auto', 'scroll'].includes(overflowX)) {
+            return false;
+        }
+    }
+    const { right, width } = node.getBoundingClientRect();
+    const isCut = getComputedStyle(node).overflowX === 'hidden' && node.scrollWidth > node.clientWidth + 1;
+    return width > 1 && (isCut || right > panel.getBoundingClientRect().right + 1);
+}).map(node => `${node.className}: ${node.textContent.slice(0, 60)}`)"""
+"""What is cut at the edge of the panel without a mark that there is more."""
+
+
+def test_nothing_is_cut_without_a_mark_in_a_narrow_panel(tidy: Page, lab: Jupyter, folder: str) -> None:
+    """Long names, names that run from right to left, huge numbers, long answers to choose from."""
+    path = lab.write_notebook(f"{folder}/a.ipynb", "1 + 1")
+    names = ("a_name_that_nobody_reads_in_one_go_" * 4, "מחברת האימון של המודל הגדול ביותר " * 3)
+    prompt = "Train on it? " * 20
+    choices = ["no, never, under no circumstances whatsoever, not even then", 0]
+    pause = {"name": "gate", "prompt": prompt, "choices": choices, "schema": None, "default": None}
+    far = {"done": 999_999, "total": 1_000_000, "left": 9e8, "inside": [[123_456, 1_000_000]]}
+    with store_in(lab, folder) as store:
+        for workflow in ("a.ipynb", *(f"{name}/{name}.ipynb" for name in names)):
+            run = store.begin_run(workflow, tags=names, note=" ".join(names))
+            reason = Reason(code="changed", text=" ".join(names))
+            for at, name in enumerate(names):
+                step = Step(run=run.id, address=f"{at:06d}", name=name, status="failed", error=name, reason=reason)
+                store.put_step(replace(step, seconds=9e9, bytes=10**15))
+            store.put_step(Step(run=run.id, address="000002", name="for", status="running", meta=far))
+            meta = {"pause": pause}
+            store.put_step(Step(run=run.id, address="000003", name="gate", kind="pause", status="paused", meta=meta))
+            saved = store.save(draft(run=run.id, source=names[0]), {"x": names[0] * 9, "ש": 7**99, names[0][:60]: 1})
+            store.put_step(Step(run=run.id, address="000004", name="end", checkpoint=saved.checkpoint.id))
+            store.update_run(run.id, counts={"completed": 10**9, "restored": 10**9}, bytes=10**15, spared_seconds=9e9)
+    open_notebook(tidy, path, kernel=False)
+    panel = sidebar(tidy)
+    expect(runs(panel, "all")).to_have_count(3)
+    narrow(tidy, 240)
+    assert panel.evaluate(HIDDEN) == []
+    runs(panel, "mine").first.click()
+    for name in ("Steps", "Variables", "Events", "Environment"):
+        tab(panel, name)
+        if name == "Steps":
+            panel.locator(".nbc-Step").first.click()
+        expect(panel.get_by_text("Loading…")).to_have_count(0)
+        tidy.screenshot(path=ARTIFACTS / f"narrow-{name.lower()}.png")
+        assert panel.evaluate(HIDDEN) == [], name
+    narrow(tidy, 330)
+
+
+def narrow(page: Page, width: int) -> None:
+    """Draw the edge of the sidebar to where it is so wide."""
+    panel = page.locator("#nbcheckpoint-sidebar")
+    handle = page.locator("#jp-main-split-panel > .lm-SplitPanel-handle:not(.lm-mod-hidden)").first
+    box, left = handle.bounding_box(), panel.bounding_box()
+    assert box is not None
+    assert left is not None
+    page.mouse.move(box["x"] + 1, box["y"] + 300)
+    page.mouse.down()
+    page.mouse.move(left["x"] + width, box["y"] + 300, steps=5)
+    page.mouse.up()
+    page.wait_for_function(
+        "width => Math.abs(document.querySelector('#nbcheckpoint-sidebar').clientWidth - width) < 20", arg=width
+    )
 
 
 def test_everything_is_reached_by_keyboard(tidy: Page, lab: Jupyter, folder: str) -> None:
