@@ -6,6 +6,7 @@ import argparse
 from typing import NoReturn
 
 from nbcheckpoint.errors import Error, UsageError
+from nbcheckpoint.notebook.answer import Answer
 from nbcheckpoint.notebook.cells import CellCheckpointer
 from nbcheckpoint.notebook.line import show
 from nbcheckpoint.units import parse_age, say_duration
@@ -19,7 +20,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    p = _Parser(prog="%checkpoint auto", add_help=False, description="Save every slow statement and loop from here on.")
+    p = _Parser(
+        prog="%checkpoint auto",
+        add_help=False,
+        description="Save every slow statement and loop from here on.",
+        epilog="Example: %checkpoint auto --min-seconds 5s",
+    )
     p.add_argument("switch", nargs="?", choices=("on", "off"), default="on", help="off ends it")
     p.add_argument("--min-seconds", type=_seconds, metavar="S", help="statements quicker than this just run again")
     p.add_argument("--overhead", type=_percent, metavar="PCT", help="saving may take this share of the run time")
@@ -69,9 +75,9 @@ def _offer(checkpointer: CellCheckpointer) -> str:
     return f" · the last run was cut short after {say_duration(run.computed_seconds)} of work: run the cells again"
 
 
-def word(checkpointer: CellCheckpointer, words: list[str]) -> None:
+def word(checkpointer: CellCheckpointer, words: list[str]) -> Answer | None:
     """save every slow statement and loop from here on; `auto off` ends it"""
-    if "--help" in words:
-        print(parser().format_help())
-        return
+    if "--help" in words or "-h" in words:
+        return Answer([parser().format_help()])
     show(checkpointer.shell, "note", switch(checkpointer, words))
+    return None

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from nbcheckpoint.notebook.cells import CellCheckpointer
     from nbcheckpoint.showing import RunList
 
-HELP = "%checkpoint panel\n\nThe runs of this notebook's store: steps, previews, restore, answer, delete."
+HELP = """\
+usage: %checkpoint panel
+
+The runs of this notebook's store: steps, previews, restore, answer, delete.
+
+Example: %checkpoint panel"""
 
 
 class Static:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import io
 import re
 import shlex
@@ -62,6 +63,8 @@ class Word(NamedTuple):
     help: str
     arguments: Callable[[argparse.ArgumentParser], object]
     run: Callable[[CellCheckpointer, argparse.Namespace], Any]
+    example: str = ""
+    """The word alone, if there is none."""
 
 
 def line_magic(checkpointer: CellCheckpointer, extra: Mapping[str, Extra] | None = None) -> Callable[[str], Any]:
@@ -97,7 +100,10 @@ def answer(checkpointer: CellCheckpointer, line: str, extra: Mapping[str, Extra]
     if word in FROM_CLI:
         with untouched_random():
             return from_cli(checkpointer, word, rest)
-    raise UsageError(f"{MAGIC}: no word {word!r}", hint=f"the words are: {' '.join(known_words(extra))}")
+    known = known_words(extra)
+    meant = difflib.get_close_matches(word, known, 1)
+    hint = f"did you mean {meant[0]}? " if meant else ""
+    raise UsageError(f"{MAGIC}: no word {word!r}", hint=f"{hint}the words are: {' '.join(known)}")
 
 
 def known_words(extra: Mapping[str, Extra]) -> list[str]:
@@ -114,7 +120,8 @@ def help_text(extra: Mapping[str, Extra]) -> str:
 
 def _own(checkpointer: CellCheckpointer, word: str, rest: Sequence[str]) -> Any:
     own = OWN[word]
-    parser = _Parser(prog=f"{MAGIC} {word}", description=own.help, add_help=False)
+    example = f"Example: {MAGIC} {own.example or word}"
+    parser = _Parser(prog=f"{MAGIC} {word}", description=own.help, epilog=example, add_help=False)
     own.arguments(parser)
     if "--help" in rest or "-h" in rest:
         return Answer([parser.format_help()])
@@ -228,9 +235,14 @@ def _run_argument(parser: argparse.ArgumentParser) -> None:
 
 OWN = {
     "status": Word("store, run, what was saved and what was not", _nothing, _status),
-    "why": Word("why a cell was restored or computed, with a diff", _why_arguments, _why),
+    "why": Word("why a cell was restored or computed, with a diff", _why_arguments, _why, "why 2"),
     "plan": Word("what would be restored if the notebook were run now", _nothing, _plan),
-    "restore": Word("the variables as they were after a run or a checkpoint", _restore_arguments, _restore),
+    "restore": Word(
+        "the variables as they were after a run or a checkpoint",
+        _restore_arguments,
+        _restore,
+        "restore a9c1e2 --names model",
+    ),
     "resume": Word("in a fresh kernel: what the last run left, and which cell is next", _run_argument, _resume),
     "config": Word("what is set", _nothing, _config),
 }

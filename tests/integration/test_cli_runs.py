@@ -64,21 +64,3 @@ def test_errors_have_a_sentence_a_hint_and_an_exit_code(tmp_path: Path) -> None:
     broken = nbcheckpoint(tmp_path, "runs", "--store", str(tmp_path / "s"))
     assert broken.returncode == 5
     assert "Traceback" not in broken.stderr
-
-
-def test_every_command_shows_an_example() -> None:
-    from nbcheckpoint.cli import main
-
-    for name, command in main.commands.items():
-        assert "Example: nbcheckpoint " + name in (command.epilog or ""), name
-
-
-@pytest.mark.timeout(120)
-def test_the_demo(tmp_path: Path) -> None:
-    done = nbcheckpoint(tmp_path, "demo", "--json")
-    assert done.returncode == 0, done.stderr
-    outcome = json.loads(done.stdout)
-    assert outcome["equal"] is True
-    assert outcome["restored"] == ["measurements", "cleaning"]
-    # How far the loop had come when it was killed depends on the machine.
-    assert sorted(outcome["resumed"] + outcome["computed"]) == ["model", "report"]

@@ -216,11 +216,3 @@ def test_no_store_is_not_found_and_a_broken_one_a_store_problem(word: str, tmp_p
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "cache.db").write_bytes(b"not a database" * 1000)
     call(word, store=str(tmp_path / "bad"), code=5)
-
-
-def test_every_command_takes_store_and_json_and_shows_an_example() -> None:
-    for name, command in main.commands.items():
-        options = {option for parameter in command.params for option in parameter.opts}
-        assert "--json" in options, name
-        assert "--store" in options or name == "demo", name
-        assert f"Example: nbcheckpoint {name}" in (command.epilog or ""), name

@@ -66,6 +66,8 @@ def test_help_shows_an_example_that_can_be_typed(word: str) -> None:
     example = re.search(r"Example: (nbcheckpoint .+)", " ".join(shown.output.split()))
     assert example, shown.output
     assert parse(example[1]).info_name == word
+    assert "--json" in shown.output
+    assert "--store URL" in shown.output or word == "demo", "it has a store of its own"
 
 
 @pytest.mark.parametrize("word", WORDS)
