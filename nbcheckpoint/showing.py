@@ -30,7 +30,8 @@ COLOURS = {
     "paused": "var(--jp-brand-color1, #7b1fa2)",
 }
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_CELL = "text-align: left; vertical-align: top; padding: 2px 12px 2px 0;"
+_CELL = "text-align: left; vertical-align: top; padding: 2px 12px 2px 0; overflow-wrap: anywhere;"
+_HEAD = "text-align: left; vertical-align: top; padding: 2px 12px 2px 0; overflow-wrap: normal;"
 _FAINT = "color: var(--jp-ui-font-color2, #616161);"
 _CODE = "font-family: var(--jp-code-font-family, monospace); white-space: pre-wrap; margin: 4px 0;"
 
@@ -64,14 +65,14 @@ def runs_html(runs: Sequence[Run]) -> str:
 def _run_row(run: Run) -> list[str]:
     trust = "" if run.trusted else " (untrusted)"
     return [
-        _text(run.id.rpartition("-")[2], title=run.id),
+        _word(run.id.rpartition("-")[2], title=run.id),
         _text(run.workflow + trust),
         _status(run.status),
-        _text(ago(run.updated), title=run.updated),
-        _text(run.counts.get("completed", 0)),
-        _text(run.counts.get("restored", 0)),
-        _text(say_size(run.bytes)),
-        _text(say_duration(run.spared_seconds) if run.spared_seconds else ""),
+        _word(ago(run.updated), title=run.updated),
+        _word(f"{run.counts.get('completed', 0):,}"),
+        _word(f"{run.counts.get('restored', 0):,}"),
+        _word(say_size(run.bytes)),
+        _word(say_duration(run.spared_seconds) if run.spared_seconds else ""),
         _text(("pinned " if run.pinned else "") + run.note),
     ]
 
@@ -93,8 +94,8 @@ def _step_row(step: Step) -> list[str]:
     return [
         _text("\u2003" * inner + step.name, title=step.address),
         _status(step.status),
-        _text(say_duration(step.seconds) if step.seconds else ""),
-        _text(say_size(step.bytes) if step.bytes else ""),
+        _word(say_duration(step.seconds) if step.seconds else ""),
+        _word(say_size(step.bytes) if step.bytes else ""),
         _text(step.error or (step.reason.text if step.reason else "")),
     ]
 
@@ -118,8 +119,10 @@ def checkpoint_html(checkpoint: Checkpoint) -> str:
 
 def _table(columns: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
     """`rows` is markup, of our own making."""
-    head = "".join(f'<th style="{_CELL}">{escape(column)}</th>' for column in columns)
-    body = "".join(f"<tr>{''.join(f'<td style={_QUOTED_CELL}>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    head = "".join(f'<th style="{_HEAD}">{escape(column)}</th>' for column in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td style={_QUOTED_CELL} dir=auto>{cell}</td>' for cell in row)}</tr>" for row in rows
+    )
     return f'<table class="nbcheckpoint-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
@@ -127,13 +130,18 @@ _QUOTED_CELL = f'"{_CELL}"'
 
 
 def _status(word: str) -> str:
-    return f'<span style="color: {COLOURS.get(word, "inherit")}">{_text(word)}</span>'
+    return f'<span style="color: {COLOURS.get(word, "inherit")}; white-space: nowrap">{_text(word)}</span>'
 
 
 def _text(value: Any, *, title: str = "", most: int = LONGEST) -> str:
     text = clean(str(value))
     shown = escape(text if len(text) <= most else text[: most - 1] + "…")
     return f'<span title="{escape(clean(title))}">{shown}</span>' if title else shown
+
+
+def _word(value: Any, *, title: str = "") -> str:
+    """What is short, and not broken to make room for what is long."""
+    return f'<span style="white-space: nowrap">{_text(value, title=title)}</span>' if value != "" else ""
 
 
 def _paragraph(text: str) -> str:

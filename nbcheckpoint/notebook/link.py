@@ -20,8 +20,8 @@ subshells it is answered while a cell runs, in another thread.
 | `resume` | `run` | as `%checkpoint resume` |
 | `forget` | `names` | `names` left: a resume begins without what a restore has bound |
 | `word` | `line` | the records that `%checkpoint LINE` shows |
-| `runs` | `text` | `runs workflow`: the newest, and by which name this notebook's go |
-| `steps` | `run` | `run steps`, with those that steps consist of |
+| `runs` | `text` | `runs more workflow`: the newest, are there older ones, and by which name this notebook's go |
+| `steps` | `run` | `run steps more`: the first, with those that steps consist of; do others follow |
 | `preview` | `checkpoint` | `values outputs source`, to look at |
 | `answer` | `run pause value` | `run` |
 | `delete` | `run` | what was removed |
@@ -227,14 +227,16 @@ class Link:
 
     def runs(self, args: dict[str, Any]) -> Any:
         with self._reading() as store:
-            found = store.runs(text=_text(args, "text") or None, limit=MOST_RUNS)
-            return {"runs": [run.to_dict() for run in found], "workflow": self._checkpointer.session.workflow}
+            found = store.runs(text=_text(args, "text") or None, limit=MOST_RUNS + 1)
+            told = {"runs": [run.to_dict() for run in found[:MOST_RUNS]], "more": len(found) > MOST_RUNS}
+            return {**told, "workflow": self._checkpointer.session.workflow}
 
     def steps(self, args: dict[str, Any]) -> Any:
         with self._reading() as store:
             run = store.run(_text(args, "run"))
-            steps = store.steps(run.id, inner=True, limit=MOST_STEPS)
-            return {"run": run.to_dict(), "steps": [step.to_dict() for step in steps]}
+            steps = store.steps(run.id, inner=True, limit=MOST_STEPS + 1)
+            told = {"steps": [step.to_dict() for step in steps[:MOST_STEPS]], "more": len(steps) > MOST_STEPS}
+            return {"run": run.to_dict(), **told}
 
     def preview(self, args: dict[str, Any]) -> Any:
         with self._reading() as store:

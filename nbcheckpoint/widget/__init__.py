@@ -1,7 +1,8 @@
 """The panel as a widget: a page of our own (`panel.js`), and a line to whoever answers.
 
-It has no state but what is on the screen. The page asks `{"id", "ask", "args"}` and is sent `{"id", "answer"}`, in the
-words of `notebook/link.py`; what is answered there is all it knows. Importing it needs the extra `widget`.
+The page asks `{"id", "ask", "args"}` and is sent `{"id", "answer"}`, in the words of `notebook/link.py`. Its only state
+are the runs there were when it was made: a notebook that is read later, where no kernel answers, shows those. Importing
+it needs the extra `widget`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
+import traitlets
 
 __all__ = ["Panel"]
 
@@ -18,6 +20,9 @@ Answerer = Callable[[object, object], dict[str, Any]]
 """Is given a word and its arguments. MUST NOT raise."""
 
 HERE = Path(__file__).parent
+MOST_KEPT = 50
+"""Runs that are kept in a notebook with the widget."""
+KEPT = ("id", "workflow", "status", "updated", "pinned", "note")
 
 
 class Panel(anywidget.AnyWidget):
@@ -26,9 +31,11 @@ class Panel(anywidget.AnyWidget):
     _esm = HERE / "panel.js"
     _css = HERE / "panel.css"
 
+    first: Any = traitlets.List(traitlets.Dict()).tag(sync=True)
+
     def __init__(self, answerer: Answerer, *, fallback: Any) -> None:
-        """`fallback` has a text and an HTML face, for where no widgets are."""
-        super().__init__()
+        """`fallback` has the runs as `data`, and a text and an HTML face, for where no widgets are."""
+        super().__init__(first=[{name: run[name] for name in KEPT} for run in fallback.data[:MOST_KEPT]])
         self._answerer = answerer
         self._fallback = fallback
         self.on_msg(self._asked)

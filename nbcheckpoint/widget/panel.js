@@ -12,6 +12,8 @@ const PATIENCE_MS = 4000;
 const PING_MS = 1500;
 const BUSY =
   "The kernel has not answered yet. It may be busy: then this goes on by itself. If it was restarted, run this cell again.";
+const NOBODY =
+  "No kernel has answered yet: these are the runs there were when the cell ran. Run the cell to look into them.";
 const RESTARTED = "The kernel was restarted. Run this cell again to have the panel back.";
 
 /** An element; strings among its children become text. */
@@ -99,7 +101,10 @@ class Panel {
   constructor(model, element) {
     this._model = model;
     this._text = "";
-    this._runs = [];
+    // What there was when the cell ran: all there is to see where no kernel answers.
+    this._runs = model.get("first") ?? [];
+    this._more = false;
+    this._answered = false;
     this._run = null;
     this._steps = [];
     this._step = null;
@@ -130,6 +135,9 @@ class Panel {
     );
     element.append(this._root);
     moveByKeys(this._list);
+    if (this._runs.length) {
+      this._showRuns();
+    }
     this._onLive = () => this._check();
     model.on("comm_live_update", this._onLive);
     void this.refresh();
@@ -143,8 +151,9 @@ class Panel {
 
   async refresh() {
     await this._try(async () => {
-      const { runs } = await this._line.ask("runs", { text: this._text });
+      const { runs, more } = await this._line.ask("runs", { text: this._text });
       this._runs = runs;
+      this._more = more;
       this._showRuns();
       if (this._run) {
         await this._open(this._run.id);
@@ -175,8 +184,9 @@ class Panel {
 
   _heard(what) {
     if (what === "silent" && !this._dead) {
-      this._say(BUSY, "silent");
+      this._say(this._answered || !this._runs.length ? BUSY : NOBODY, "silent");
     } else if (what === "answered") {
+      this._answered = true;
       this._dead = false;
       this._root.classList.remove("nbcp-dead");
       if (this._notice.dataset.kind !== "problem") {
@@ -228,11 +238,14 @@ class Panel {
             onclick: () => this._choose(run.id),
             onkeydown: event => onEnter(event, () => this._choose(run.id))
           },
-          make("span", { class: "nbcp-name" }, run.workflow),
+          make("span", { class: "nbcp-name", dir: "auto", title: run.workflow }, run.workflow),
           status(run.status),
           make("span", { class: "nbcp-faint" }, [ago(run.updated), run.pinned ? "pinned" : "", run.note].filter(Boolean).join(" · "))
         )
-      )
+      ),
+      this._more
+        ? make("li", { class: "nbcp-none", role: "presentation" }, `These are the ${grouped(this._runs.length)} newest. The filter finds older ones.`)
+        : ""
     );
   }
 
@@ -250,9 +263,10 @@ class Panel {
   // One run
 
   async _open(id) {
-    const { run, steps } = await this._line.ask("steps", { run: id });
+    const { run, steps, more } = await this._line.ask("steps", { run: id });
     this._run = run;
     this._steps = steps;
+    this._moreSteps = more;
     this._showRun();
   }
 
@@ -284,6 +298,9 @@ class Panel {
       this._dialog,
       ...this._steps.filter(step => step.status === "paused" && step.meta?.pause).map(step => this._question(step)),
       this._steps.length ? list : make("p", { class: "nbcp-faint" }, "No steps yet."),
+      this._moreSteps
+        ? make("p", { class: "nbcp-faint" }, `These are the first ${grouped(this._steps.length)} steps. nbcheckpoint show ${run.id} has all.`)
+        : "",
       this._preview
     );
   }
@@ -292,7 +309,7 @@ class Panel {
     const inner = step.address.split(".").length - 1;
     const number = step.kind === "statement" && inner ? ` · statement ${Number(step.address.split(".").pop()) + 1}` : "";
     const why = step.error || step.reason?.text || "";
-    const facts = [step.seconds ? duration(step.seconds) : "", step.bytes ? size(step.bytes) : "", why];
+    const facts = [progress(step), step.seconds ? duration(step.seconds) : "", step.bytes ? size(step.bytes) : "", why];
     const row = make(
       "li",
       {
@@ -303,7 +320,7 @@ class Panel {
         onclick: () => this._look(step, row),
         onkeydown: event => onEnter(event, () => this._look(step, row))
       },
-      make("span", { class: "nbcp-name" }, step.name + number),
+      make("span", { class: "nbcp-name", dir: "auto", title: step.name }, step.name + number),
       status(step.status),
       make("span", { class: "nbcp-faint" }, facts.filter(Boolean).join(" · "))
     );
@@ -483,6 +500,19 @@ function moveByKeys(list) {
     next.tabIndex = 0;
     next.focus();
   });
+}
+
+const grouped = number => number.toLocaleString("en");
+
+/** How far a loop or a map has come that is not over: `2 of 10, inside 21 of 100`. */
+function progress({ status, meta }) {
+  if (status === "completed" || !Number.isInteger(meta?.done)) {
+    return "";
+  }
+  const inside = Array.isArray(meta.inside) ? meta.inside.filter(Array.isArray) : [];
+  return [[meta.done, meta.total], ...inside]
+    .map(([done, total]) => (total > 0 ? `${grouped(Number(done))} of ${grouped(Number(total))}` : `${grouped(Number(done))} done`))
+    .join(", inside ");
 }
 
 function duration(seconds) {

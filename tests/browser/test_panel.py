@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+import nbcheckpoint
 from nbcheckpoint.model import Step
 from tests.browser.conftest import ARTIFACTS
 from tests.browser.jupyter import Jupyter
@@ -172,13 +174,39 @@ def test_all_of_it_by_keyboard_in_a_dark_theme(page: Page, lab: Jupyter, folder:
 
 
 def test_the_same_in_notebook_7(page: Page, start_jupyter: Callable[..., Jupyter], folder: str) -> None:
+    """With a run that has more steps than the panel takes at once: it says so."""
     server = start_jupyter("notebook")
     hostile_runs(server, folder)
-    path = server.write_notebook(f"{folder}/work.ipynb", *CELLS)
+    few = "\n__import__('nbcheckpoint.notebook.link', fromlist=['link']).MOST_STEPS = 1"
+    path = server.write_notebook(f"{folder}/work.ipynb", CELLS[0] + few, *CELLS[1:])
     page.goto(server.address(f"notebooks/{path}"))
     wait_until_idle(page)
     run_all(page)
     panel = panel_in(page)
     run_named(panel, "evil").click()
     look_at_hostile_step(panel)
+    expect(panel).to_contain_text("These are the first 1 steps. nbcheckpoint show")
+    assert violations(page, ".nbcp") == []
+    assert_nothing_ran(page)
+
+
+def test_where_no_kernel_answers_the_runs_there_were_are_shown(page: Page) -> None:
+    """A notebook that somebody else reads, with the widgets it was saved with. Nothing is on the other end."""
+    facts = {"status": "completed", "updated": "2026-11-16T09:41:40.000Z", "pinned": True}
+    first = [{"id": "a", "workflow": "train.ipynb", "note": HOSTILE, **facts}]
+    page.clock.install()
+    page.set_content("<div id=here></div>")
+    page.evaluate(
+        """async ([source, first]) => {
+            const module = new Blob([source], { type: 'text/javascript' });
+            const { default: widget } = await import(URL.createObjectURL(module));
+            const model = { get: name => ({ first })[name], on() {}, off() {}, send() {} };
+            widget.render({ model, el: document.getElementById('here') });
+        }""",
+        [(Path(nbcheckpoint.__file__).parent / "widget" / "panel.js").read_text(), first],
+    )
+    panel = page.locator(".nbcp")
+    expect(run_named(panel, "train.ipynb")).to_contain_text(HOSTILE)
+    page.clock.run_for(5000)
+    expect(panel.get_by_role("status")).to_contain_text("these are the runs there were when the cell ran")
     assert_nothing_ran(page)

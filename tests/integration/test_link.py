@@ -211,9 +211,13 @@ def test_the_store_alone_is_asked_while_a_cell_runs(kernel: Kernel) -> None:
     assert [(value["name"], value["preview"]) for value in shown["values"]] == [("x", "[1, 2]")]
     assert comm.ask("answer", run=run["id"], pause="gate", value=1)["message"].endswith("asks nothing called 'gate'")
     assert comm.ask("runs", text="no such run")["runs"] == []
+    assert (comm.ask("runs")["more"], comm.ask("steps", run=run["id"])["more"]) == (False, False)
     gate.touch()
     kernel.collect(request)
     other = kernel.run("from nbcheckpoint import open_store\nopen_store().begin_run('other').id").result.strip("'")
+    kernel.run("import nbcheckpoint.notebook.link as link\nlink.MOST_RUNS = 1\nlink.MOST_STEPS = 2")
+    few = comm.ask("runs"), comm.ask("steps", run=run["id"])
+    assert [(len(one.get("steps", one.get("runs"))), one["more"]) for one in few] == [(1, True), (2, True)]
     assert [gone["id"] for gone in comm.ask("delete", run=other)["runs"]] == [other]
 
 

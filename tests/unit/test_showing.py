@@ -58,7 +58,7 @@ def test_runs_steps_and_checkpoints_of_strangers_are_shown_as_text(store: Store)
     for name, thing in shown.items():
         found = Reader(thing._repr_html_())
         assert found.tags <= ALLOWED, name
-        assert found.attributes <= {"style", "class", "title"}, name
+        assert found.attributes <= {"style", "class", "title", "dir"}, name
         assert "<script>alert(1)</script>" in found.text, name
         assert "\u202e" not in found.text, name
 
