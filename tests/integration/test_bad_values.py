@@ -120,6 +120,24 @@ def test_twenty_thousand_variables(kernel: Kernel) -> None:
     kernel.run("for i in range(20_000): del globals()[f'many_{i}']")
 
 
+def test_a_variable_of_ten_gigabytes(kernel: Kernel) -> None:
+    """Nobody makes a second copy of it, and nobody loads it for the sake of another one."""
+    peak = "import resource; resource.getrusage(resource.RUSAGE_SELF).ru_maxrss"  # in kB
+    kernel.run("import numpy as np")
+    cell = kernel.run("%%checkpointed large\nbig = np.zeros(10 * 2**27); total = float(big[-1]) + 7")
+    assert "saved big, total" in cell.line, cell.line
+    kernel.run("%checkpoint auto")
+    assert kernel.run("total += float(big[3])").line == "", "quick, whatever it reads"
+    assert int(kernel.run(peak).result) < 1_000_000
+    kernel.kill()
+    kernel.start()
+    kernel.run("%load_ext nbcheckpoint")
+    run = kernel.run("import nbcheckpoint as nbc; nbc.open_store().runs()[0].id").result.strip("'")
+    kernel.run(f"%checkpoint restore {run} --names total")
+    assert kernel.run("total, 'big' in globals()").result == "(7.0, False)"
+    assert int(kernel.run(peak).result) < 1_000_000
+
+
 def test_a_name_that_does_not_exist_in_save_is_told(kernel: Kernel) -> None:
     shown = kernel.run("%%checkpointed --save there,not_there\nthere = 1\nthere")
     assert shown.result == "1"
