@@ -3,7 +3,8 @@
 While we look at values or save them, their methods are called. A watcher sees, once in a while, whether the same call
 of a method of the user's is still going on; after some seconds it raises TookTooLong in there. From then on instances
 of that class are left alone. What a library does may take as long as it likes, and so may the user's code when it is
-its turn. A method that waits in C, as for a lock or in a sleep, is waited for: nothing can be raised in there.
+its turn. One that waits for a lock or sleeps is woken by a signal that otherwise means nothing; only what keeps to
+itself in C, or waits in another thread than the main one, is waited for.
 
 The watcher never raises anything outside of `limited`: whether somebody is in there, and whether something is on its
 way to be raised, is settled under one lock.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 import sysconfig
 import threading
@@ -20,9 +22,12 @@ import time
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 SECONDS = 5.0
 LOOK_SECONDS = 0.5
+_WAKING = getattr(signal, "SIGURG", None)
+"""Nobody minds it by default, and hardly anybody uses it. Windows has none."""
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -70,6 +75,15 @@ class Patience:
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._watcher = threading.Thread(target=self._watch, name="nbcheckpoint-patience", daemon=True)
         self._watcher.start()
+        here = threading.current_thread() is threading.main_thread()
+        if here and _WAKING is not None and signal.getsignal(_WAKING) is signal.SIG_DFL:
+            signal.signal(_WAKING, self._woken)
+
+    def _woken(self, _: int, frame: types.FrameType | None) -> None:
+        """The main thread has been woken. Where it is no more in a method that we have called, that came too late."""
+        if self._raised and _called_from(frame) is not None:
+            _raise_in(threading.get_ident(), None)
+            raise TookTooLong("it does not come to an end")
 
     def _watch(self) -> None:
         seen: tuple[types.FrameType, float] | None = None
@@ -89,11 +103,18 @@ class Patience:
                     endless.add(type(frame.f_locals["self"]))
                 self._raised = True
                 _raise_in(self._thread, TookTooLong)
+                handler: Any = signal.getsignal(_WAKING) if _WAKING is not None else None
+                if _WAKING is not None and handler == self._woken and self._thread == threading.main_thread().ident:
+                    signal.pthread_kill(self._thread, _WAKING)
 
 
 def _called_by_us(thread: int) -> types.FrameType | None:
     """The user's function that our code has called in that thread and that has not returned, if there is one."""
-    frame, last = sys._current_frames().get(thread), None
+    return _called_from(sys._current_frames().get(thread))
+
+
+def _called_from(frame: types.FrameType | None) -> types.FrameType | None:
+    last = None
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(_OURS):

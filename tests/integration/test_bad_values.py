@@ -12,6 +12,7 @@ from tests.kernels import Kernel
 pytestmark = pytest.mark.slow
 
 SETUP = """%load_ext nbcheckpoint
+import threading, time
 class BadReduce:
     def __reduce__(self): raise RuntimeError("no pickles")
 class BadState:
@@ -36,6 +37,10 @@ class EndlessEq:
 class EndlessReduce:
     def __reduce__(self):
         while True: pass
+class WaitingReduce:
+    def __reduce__(self): threading.Event().wait()
+class SleepingReduce:
+    def __reduce__(self): time.sleep(1e6)
 """
 
 
@@ -62,6 +67,8 @@ def test_what_we_need_not_call_does_no_harm(kernel: Kernel, name: str) -> None:
         ("BadReduce", "RuntimeError: no pickles"),
         ("BadState", "RuntimeError: no state"),
         ("EndlessReduce", "its pickling does not come to an end"),
+        ("WaitingReduce", "its pickling does not come to an end"),
+        ("SleepingReduce", "its pickling does not come to an end"),
     ],
 )
 def test_what_cannot_be_pickled_is_named_and_the_rest_is_saved(kernel: Kernel, name: str, why: str) -> None:
