@@ -207,11 +207,14 @@ function decodeEdge(body: unknown): IGraphEdge {
  * Read the answer of `GET runs/{id}/environment`.
  */
 export function decodeEnvironment(body: unknown): IEnvironment {
-  const { then, differs } = fields(body);
+  const { then, now, differs } = fields(body);
+  const told = (facts: unknown): Record<string, string> =>
+    Object.fromEntries(
+      Object.entries(maybe(facts)).map(([name, value]) => [name, said(value)])
+    );
   return {
-    then: Object.fromEntries(
-      Object.entries(maybe(then)).map(([name, value]) => [name, said(value)])
-    ),
+    then: told(then),
+    now: told(now),
     differs: list(differs, 'differences').map((item): IChangedFact => {
       const fact = fields(item);
       return {

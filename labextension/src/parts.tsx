@@ -117,11 +117,15 @@ export function Environment({ opened, trans }: IRunProps): JSX.Element {
       </p>
     );
   }
+  const isKnown = (name: string): boolean =>
+    differs.has(name) || name in environment.now;
   return (
     <div className="nbc-Environment">
       <p className="nbc-Lead">
         {differs.size === 0
-          ? trans.__('Nothing is different now.')
+          ? names.every(isKnown)
+            ? trans.__('Nothing is different now.')
+            : trans.__('Nothing is known to be different now.')
           : trans._n(
               '%1 thing is different now.',
               '%1 things are different now.',
@@ -145,7 +149,11 @@ export function Environment({ opened, trans }: IRunProps): JSX.Element {
                 <th scope="row">{name}</th>
                 <td>{fact?.then ?? environment.then[name]}</td>
                 <td>
-                  {fact ? fact.now || trans.__('none') : trans.__('same')}
+                  {fact
+                    ? fact.now || trans.__('none')
+                    : isKnown(name)
+                      ? trans.__('same')
+                      : trans.__('not known here')}
                 </td>
               </tr>
             );

@@ -260,6 +260,11 @@ export interface IGraphEdge {
  */
 export interface IEnvironment {
   readonly then: Readonly<Record<string, string>>;
+
+  /**
+   * What could be looked up now. A run of another machine, or of an environment that is gone, has little here.
+   */
+  readonly now: Readonly<Record<string, string>>;
   readonly differs: ReadonlyArray<IChangedFact>;
 }
 

@@ -326,6 +326,7 @@ describe('an opened run', () => {
       ],
       environment: {
         then: { [HOSTILE]: HOSTILE },
+        now: {},
         differs: [{ name: HOSTILE, then: HOSTILE, now: HOSTILE }]
       },
       graph: {

@@ -285,6 +285,20 @@ def test_resume_from_the_panel_opens_the_notebook_and_runs_on(tidy: Page, lab: J
     assert evaluated(tidy, "total") == "-1"
 
 
+def test_a_notebook_that_is_renamed_has_its_runs_under_the_old_name(tidy: Page, lab: Jupyter, folder: str) -> None:
+    run = planted(lab, folder, status="interrupted")
+    panel = opened(tidy, lab, folder)
+    expect(runs(panel, "mine")).to_have_count(1)
+    expect(tidy.locator(".nbc-Banner")).to_be_visible()
+    tidy.evaluate("() => { void window.jupyterapp.shell.currentWidget.context.rename('b.ipynb') }")
+    expect(panel).to_contain_text("No runs yet.")
+    expect(runs(panel, "mine")).to_have_count(0)
+    expect(tidy.locator(".nbc-Banner")).to_be_hidden()
+    in_menu(tidy, panel.locator(f".nbc-Run[data-place=all][data-run='{run}']"), "Resume the run")
+    expect(dialog(tidy).get_by_role("alert")).to_contain_text("If it was moved, open it where it is now")
+    press_in(dialog(tidy), "Close")
+
+
 def test_a_refusal_is_a_sentence_with_what_to_do(tidy: Page, lab: Jupyter, folder: str) -> None:
     """The notebook is gone, the kernel is busy: nothing happens, and the user is told why."""
     panel = trained(tidy, lab, folder)

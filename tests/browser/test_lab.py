@@ -94,7 +94,7 @@ def test_runs_are_found_by_text_status_and_tag(tidy: Page, lab: Jupyter, folder:
 def test_a_run_opens_to_its_parts_by_keyboard(tidy: Page, lab: Jupyter, folder: str) -> None:
     path = lab.write_notebook(f"{folder}/train.ipynb", "1 + 1")
     with store_in(lab, folder) as store:
-        run = store.begin_run("train.ipynb")
+        run = store.begin_run("train.ipynb", meta={"environment": {"host": "elsewhere", "python": "3.1.4"}})
         reason = Reason(code="changed", text="helper clean() changed")
         store.put_step(Step(run=run.id, address="000000", name="load", status="restored", seconds=0.041))
         for at in range(3):
@@ -131,7 +131,10 @@ def test_a_run_opens_to_its_parts_by_keyboard(tidy: Page, lab: Jupyter, folder: 
     tidy.keyboard.press("ArrowRight")
     expect(panel.get_by_role("tabpanel", name="Events").locator(".nbc-Event").first).to_contain_text("run started")
     tidy.keyboard.press("ArrowRight")
-    expect(panel.get_by_role("tabpanel", name="Environment")).to_contain_text("different now")
+    environment = panel.get_by_role("tabpanel", name="Environment")
+    expect(environment).to_contain_text("1 thing is different now")
+    expect(environment.get_by_role("row", name=re.compile("^host elsewhere ."))).to_be_visible()
+    expect(environment.get_by_role("row", name="python 3.1.4 not known here")).to_be_visible()
     panel.locator(".nbc-Back").click()
     expect(runs(panel, "mine")).to_have_count(1)
     expect(panel.get_by_role("listbox", name="Runs")).to_be_focused()
