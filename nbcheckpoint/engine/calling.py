@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from nbcheckpoint.codec.pickle import Reference
-from nbcheckpoint.engine import aside, context, policy, strands
+from nbcheckpoint.engine import aside, context, policy, shown, strands
 from nbcheckpoint.engine.arguments import (
     RETURNED,
     Reach,
@@ -109,6 +109,7 @@ class Call:
         self.committer: Committer | None = None
         self.meta: dict[str, Any] = {}
         """What its record says besides."""
+        self.outputs: shown.Outputs = []
         self._asked = ""
         self._tried: list[Any] = []
 
@@ -128,7 +129,7 @@ class Call:
         self.slot, self.address = str(ticket.step.meta["slot"]), ticket.step.address
         self.after, self.reason, self.speculative, self._tried = [], Reason(code="first", text=""), False, []
         self.committer, self.meta, self._asked, self.is_apart = None, {}, "", True
-        self.reached = reached
+        self.reached, self.outputs = reached, []
 
     # Surroundings
 
@@ -295,6 +296,7 @@ class Call:
             context.asked.append(checkpoint.meta[ASKED])
         if self.parent is not None:
             self.parent.asked |= bool(checkpoint.meta.get(ASKED))
+            self.show_again(checkpoint)
             self.parent.journal.restored(
                 *(self.slot, self.address, self.spec.name, self.kind),
                 checkpoint=checkpoint.id,
@@ -303,6 +305,11 @@ class Call:
                 meta={"after": self.after} if self.after else {},
             )
         return Outcome(values[RESULT], checkpoint=checkpoint.id)
+
+    def show_again(self, checkpoint: Checkpoint) -> None:
+        """What it has shown, if it was this run's and nobody has seen it."""
+        if self.parent is not None and checkpoint.run == self.run:
+            shown.again(self.store, checkpoint, self.parent.journal.unseen)
 
     # It was running when its process died
 
@@ -399,6 +406,7 @@ class Call:
     def finish(self, value: Any, seconds: float, watch: StepWatch, here: Frame | None) -> Outcome:
         """Save what the body returned, and write the completion."""
         marks = dict(here.marks) if here is not None else {}
+        self.outputs = watch.shown() if self.parent is not None else []
         if here is not None and here.asked and self.parent is not None:
             self._asked, self.parent.asked = self.run, True
         problem, saved = "", None
@@ -488,6 +496,8 @@ class Call:
 
     def draft(self, code: str, seconds: float, **fields: Any) -> Checkpoint:
         """What it is about to leave."""
+        if self.outputs and self.parent is not None:
+            fields["meta"] = {**fields["meta"], shown.SESSION: self.parent.journal.run.sessions}
         own: dict[str, Any] = {"run": self.run, "step": self.address, "name": self.spec.name, **fields}
         return Checkpoint(id="", created="", code=code, seconds=seconds, **own)
 
@@ -495,7 +505,8 @@ class Call:
         self, draft: Checkpoint, values: Mapping[str, Any], references: Mapping[int, Reference] | None = None
     ) -> tuple[Checkpoint | None, str]:
         """Saved durably; or, where there is a committer, when that says so."""
-        saved = self.store.save(draft, values, references=references, defer=self.committer is not None).checkpoint
+        defer = self.committer is not None
+        saved = self.store.save(draft, values, references=references, outputs=self.outputs, defer=defer).checkpoint
         lost = [item for item in saved.not_saved if item.name == RESULT]
         if lost:
             what = NotSaveable("its result", lost[0].type, lost[0].why, path=lost[0].path)

@@ -28,7 +28,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from msgspec.structs import replace as replace_record
 
 from nbcheckpoint.codec.preview import preview, shape_of
-from nbcheckpoint.engine import aside, context, policy
+from nbcheckpoint.engine import aside, context, policy, shown
 from nbcheckpoint.engine.arguments import arguments_of, source_of
 from nbcheckpoint.engine.calling import Call
 from nbcheckpoint.engine.context import Frame
@@ -156,12 +156,13 @@ class FlowFunction(Generic[P, T]):
         found = None if fresh or not digest else self._latest(store, digest)
         if found is not None:
             return (yield from self._work(_taken_over(store, found), args, kwargs))
-        shown = {name: _shown(name, value) for name, value in arguments.items()}
+        told = {name: _shown(name, value) for name, value in arguments.items()}
         meta = {"inputs_digest": digest, "origin": self.spec.origin, "environment": snapshot(), **self.spec.meta}
         meta["policies"] = dict(self.spec.settings)
+        meta = shown.noted(meta, session=1)
         if fresh or context.since:
             meta["since"] = utc_now() if fresh else context.since
-        run = store.begin_run(self.name, kind=self.spec.kind, inputs=shown, meta=meta, tags=self.spec.tags)
+        run = store.begin_run(self.name, kind=self.spec.kind, inputs=told, meta=meta, tags=self.spec.tags)
         return (yield from self._work(run, args, kwargs))
 
     def _latest(self, store: Store, digest: str) -> Run | None:
@@ -169,7 +170,8 @@ class FlowFunction(Generic[P, T]):
         for run in _newest_first(store, self.name):
             same = run.meta.get("inputs_digest") == digest and run.meta.get("origin") == self.spec.origin
             if same and run.trusted and not run.meta.get("forked"):
-                counts = run.status in RESUMABLE and run.created >= context.since
+                nobodys = run.status == "completed" and shown.cut_off(run)
+                counts = (run.status in RESUMABLE or nobodys) and run.created >= context.since
                 return run if counts else None
         return None
 
@@ -207,6 +209,8 @@ class FlowFunction(Generic[P, T]):
         settings = dict(self.spec.settings)
         since = run.created if run.meta.get("forked") else str(run.meta.get("since", ""))
         journal = Journal(self._store, run, settings=settings, since=since)
+        journal.unseen = shown.cut_off(run)
+        shown.begun(self._store, run)
         journal.start(start_at)
         context.note_call(context.Called(self.name, str(run.meta.get("inputs_digest", "")), run.id))
         work = _Work(journal, self.spec, policy.resolve(settings), args, kwargs)
@@ -361,6 +365,7 @@ def _taken_over(store: Store, run: Run) -> Run:
     taken = store.take(run.id)
     meta = {key: value for key, value in taken.meta.items() if key != "cancel"}
     meta["resumed"] = [*taken.meta.get("resumed", ()), utc_now()][-50:]
+    meta = shown.noted(meta, taken.sessions)
     return store.update_run(run.id, holder=taken.owner.lease if taken.owner else None, meta=meta)
 
 

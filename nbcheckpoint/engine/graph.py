@@ -24,7 +24,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint.engine import aside, context, policy, strands
+from nbcheckpoint.engine import aside, context, policy, shown, strands
 from nbcheckpoint.engine.arguments import NO_NAMES
 from nbcheckpoint.engine.calling import Call, Outcome
 from nbcheckpoint.engine.context import Frame
@@ -275,6 +275,7 @@ class _Walk:
                 for name, generator in found.items():
                     rng.restore(name, generator)
             self._count(done, last)
+            self._show_again(saved)
             self._leave_behind(done)
             return self._way_on(last, state), state
         self._leave_behind(done)
@@ -287,6 +288,13 @@ class _Walk:
             self.journal.arrive(self.journal.start_at)
             return done[: slots.index(self.journal.start_at)]
         return [] if self.journal.is_forced() else self._unchanged(done)
+
+    def _show_again(self, saved: Sequence[Step]) -> None:
+        """What the visits up to there have shown, where nobody has seen it."""
+        store, unseen = self.journal.store, self.journal.unseen
+        for visit in saved if unseen else ():
+            if _iteration(visit) <= self.iteration:
+                shown.again(store, store.checkpoint(visit.checkpoint), unseen)
 
     def _leave_behind(self, done: Sequence[Step]) -> None:
         """Visits later than where it goes on are made anew, perhaps of other nodes: what they left no longer holds."""

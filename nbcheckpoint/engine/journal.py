@@ -30,7 +30,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -73,6 +73,8 @@ class Journal:
         self.start_at = ""
         """Restore whatever is recorded before the step of that slot, compute everything from there on."""
         self.started = True
+        self.unseen: Collection[int] = ()
+        """Sessions before this one of which nobody has seen what they showed: see `shown.py`."""
         self.begun = utc_now()
         """When this session began."""
         self.finished = 0

@@ -309,6 +309,7 @@ class Map:
         self.results[at] = values[RESULT]
         if self.parent is not None:
             self.parent.asked |= bool(checkpoint.meta.get(ASKED))
+            call.show_again(checkpoint)
         elif checkpoint.meta.get(ASKED):
             context.asked.append(checkpoint.meta[ASKED])
         self.committer.restored(call, checkpoint)

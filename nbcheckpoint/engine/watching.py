@@ -7,11 +7,12 @@ Of generators it is known only where they were before and behind a body, and whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from nbcheckpoint.engine import shown
 from nbcheckpoint.engine.strands import Strand
 from nbcheckpoint.fingerprint import files, rng
 from nbcheckpoint.model import FileSeen
@@ -28,6 +29,8 @@ class StepWatch(files.FileWatch):
         self.strand = Strand()
         self.random: Mapping[str, Any] = {}
         self.random_after: Mapping[str, Any] = {}
+        self.shown: Callable[[], shown.Outputs] = list
+        """What it has shown."""
 
     def concerns(self) -> bool:
         """Is what happens now, in this thread or task, the step's doing?"""
@@ -67,7 +70,8 @@ def watching(watch: StepWatch) -> Iterator[None]:
     files.start(watch)
     watch.random = rng.states()
     try:
-        yield
+        with shown.recording() as watch.shown:
+            yield
     finally:
         watch.random_after = rng.states()
         files.stop(watch)

@@ -34,7 +34,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from nbcheckpoint import config
-from nbcheckpoint.engine import context
+from nbcheckpoint.engine import context, shown
 from nbcheckpoint.engine.identity import (
     LOOKS_FOR_FILES,
     Identity,
@@ -617,6 +617,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
                 store = self.session.store
                 done.checkpoint = store.save(draft.checkpoint, draft.values, outputs=kept, defer=defer).checkpoint
                 cell.waiting_seconds *= defer
+                if not defer:
+                    shown.all_is_shown({call.run for call in context.called[running.calls_before :]})
                 self.pace.saved(done.checkpoint.size, time.perf_counter() - started)
                 if loops_ is not None and not done.checkpoint.not_saved:
                     loops_.ended(self.session.forget)

@@ -6,6 +6,7 @@ told apart by its name and the cell it stands in.
 
 from __future__ import annotations
 
+import functools
 import html
 import time
 from pathlib import Path
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from nbcheckpoint.engine import context, pause, policy, progress
+from nbcheckpoint.engine import context, pause, policy, progress, shown
 from nbcheckpoint.engine.context import Frame
 from nbcheckpoint.engine.journal import Journal
 from nbcheckpoint.errors import Error
 from nbcheckpoint.model import Pause
 from nbcheckpoint.notebook.line import PROGRESS
+from nbcheckpoint.notebook.outputs import StepRecorder, replay
 from nbcheckpoint.store import Store
 from nbcheckpoint.units import say_duration
 
@@ -35,6 +37,10 @@ def join(checkpointer: CellCheckpointer) -> None:
     pause.openers.append(joined.ask)
     context.ambient.append(joined.frame)
     policy.notebooks.append(joined.policies)
+    if getattr(checkpointer.shell, "kernel", None) is not None:  # a terminal shows for ever what it has shown
+        shown.recorders.append(joined.recorder.recording)
+        shown.players.append(joined.play)
+        checkpointer.shell.events.register("post_run_cell", joined.end)
     checkpointer.shell.events.register("pre_run_cell", joined.begin)
 
 
@@ -47,6 +53,11 @@ def part(checkpointer: CellCheckpointer) -> None:
     pause.openers[:] = [found for found in pause.openers if found != joined.ask]
     context.ambient[:] = [found for found in context.ambient if found != joined.frame]
     policy.notebooks[:] = [found for found in policy.notebooks if found != joined.policies]
+    if shown.players and joined.play in shown.players:
+        checkpointer.shell.events.unregister("post_run_cell", joined.end)
+        shown.recorders.clear()
+        shown.players.clear()
+        joined.recorder.stop_tapping()
 
 
 class _Joined:
@@ -63,6 +74,23 @@ class _Joined:
         """A new cell: what the last one has marked is not its matter."""
         context.marks.clear()
         self._shown = ""
+        if shown.recorders:
+            self.recorder.cell_begins()
+
+    @functools.cached_property
+    def recorder(self) -> StepRecorder:
+        return StepRecorder(self._checkpointer.shell)
+
+    def play(self, outputs: list[dict[str, Any]]) -> None:
+        replay(self._checkpointer.shell, outputs)
+
+    def end(self, result: Any) -> None:
+        """The cell is over. One that was stopped has not shown what it was to show."""
+        self.recorder.cell_ends()
+        if isinstance(result.error_in_exec, KeyboardInterrupt):
+            shown.cell_was_cut()
+        else:
+            shown.all_is_shown()
 
     def frame(self) -> Frame:
         """Where a pause outside of every flow is asked: in the notebook's run, below the cell that asks."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 MAX_TEXT = 1 << 20
@@ -19,48 +21,21 @@ UPDATE = "update_display_data"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
-class Recorder:
-    """Records from construction until `stop`."""
+class Record:
+    """What was shown, in order."""
 
-    def __init__(self, shell: Any) -> None:
-        self._shell = shell
+    def __init__(self) -> None:
         self._outputs: list[dict[str, Any]] = []
         self._room = MAX_TEXT
-        self._undo: list[Any] = []
         self._clear = False
-        self._muted = False
-        self._ours = False
-        self._tap_stream("stdout")
-        self._tap_stream("stderr")
-        self._tap(shell.display_pub, "publish", self._on_display)
-        self._tap(shell.display_pub, "clear_output", self._on_clear)
-        self._tap(shell.displayhook, "write_format_data", self._on_result)
-        # In a terminal these write to stdout what is recorded as a result already.
-        self._tap(shell.displayhook, "write_output_prompt", lambda: None)
-        self._tap(shell.displayhook, "finish_displayhook", lambda: None)
-
-    def stop(self) -> list[dict[str, Any]]:
-        """Stop recording: what was shown, in order, progress bars collapsed to their last state."""
-        while self._undo:
-            self._undo.pop()()
-        return self.so_far()
 
     def so_far(self) -> list[dict[str, Any]]:
-        """The same, without stopping."""
+        """As it is kept: progress bars collapsed to their last state."""
         return [_joined(output) for output in self._outputs]
 
     @property
     def has_recorded(self) -> bool:
         return bool(self._outputs)
-
-    @contextmanager
-    def unrecorded(self) -> Iterator[None]:
-        """What is shown meanwhile is ours, not the cell's."""
-        self._ours = True
-        try:
-            yield
-        finally:
-            self._ours = False
 
     @property
     def live(self) -> bool:
@@ -72,31 +47,6 @@ class Recorder:
         """Did it show more than plain text?"""
         return any(output["output_type"] != "stream" for output in self._outputs)
 
-    def _tap(self, owner: Any, name: str, note: Any) -> None:
-        original = getattr(owner, name)
-
-        def tapped(*args: Any, **kwargs: Any) -> Any:
-            if not self._ours:
-                note(*args, **kwargs)
-            before, self._muted = self._muted, True
-            try:
-                return original(*args, **kwargs)
-            finally:
-                self._muted = before
-
-        had = name in vars(owner)
-        setattr(owner, name, tapped)
-        self._undo.append(lambda: setattr(owner, name, original) if had else delattr(owner, name))
-
-    def _tap_stream(self, name: str) -> None:
-        stream = getattr(sys, name)
-        try:
-            self._tap(stream, "write", lambda text, *_: self._on_text(name, text))
-        except (AttributeError, TypeError):
-            # A terminal's stream takes no attributes: stand in front of it instead.
-            setattr(sys, name, _Tee(stream, lambda text: self._on_text(name, text)))
-            self._undo.append(lambda: setattr(sys, name, stream))
-
     def _add(self, output: dict[str, Any]) -> None:
         if self._clear:
             self._outputs.clear()
@@ -104,8 +54,8 @@ class Recorder:
             self._clear = False
         self._outputs.append(output)
 
-    def _on_text(self, name: str, text: Any) -> None:
-        if not isinstance(text, str) or not text or self._room < 0 or self._muted:
+    def on_text(self, name: str, text: Any) -> None:
+        if not isinstance(text, str) or not text or self._room < 0:
             return
         self._room -= len(text)
         if self._room < 0:
@@ -116,7 +66,7 @@ class Recorder:
         else:
             self._add({"output_type": "stream", "name": name, "pieces": [text]})
 
-    def _on_display(self, data: Any, metadata: Any = None, **kwargs: Any) -> None:
+    def on_display(self, data: Any, metadata: Any = None, **kwargs: Any) -> None:
         transient = kwargs.get("transient") or {}
         bar = _progress_bar(data)
         if bar is not None:
@@ -137,15 +87,136 @@ class Recorder:
             self._outputs.append({**output, "output_type": UPDATE})
         return None
 
-    def _on_result(self, format_dict: Any, md_dict: Any = None) -> None:
+    def on_result(self, format_dict: Any, md_dict: Any = None) -> None:
         self._add({"output_type": "execute_result", "data": _printable(format_dict), "metadata": md_dict or {}})
 
-    def _on_clear(self, wait: bool = False) -> None:
+    def on_clear(self, wait: bool = False) -> None:
         if wait:
             self._clear = True  # cleared when the next output comes
         else:
             self._outputs.clear()
             self._room = MAX_TEXT
+
+
+class Taps:
+    """The ways out of a cell, tapped until `stop`."""
+
+    def __init__(self) -> None:
+        self._undo: list[Any] = []
+        self._ours = False
+        self._inside = threading.local()
+        """Has this thread gone through one of them already? Others may print meanwhile."""
+
+    @property
+    def _muted(self) -> bool:
+        return getattr(self._inside, "now", False)
+
+    def stop_tapping(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def _tap(self, owner: Any, name: str, note: Any) -> None:
+        original = getattr(owner, name)
+
+        def tapped(*args: Any, **kwargs: Any) -> Any:
+            if not self._ours:
+                note(*args, **kwargs)
+            before, self._inside.now = self._muted, True
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._inside.now = before
+
+        had = name in vars(owner)
+        setattr(owner, name, tapped)
+        self._undo.append(lambda: setattr(owner, name, original) if had else delattr(owner, name))
+
+    def _tap_stream(self, name: str, note: Any) -> None:
+        stream = getattr(sys, name)
+
+        def noted(text: Any, *_: Any) -> None:
+            if not self._muted:
+                note(name, text)
+
+        try:
+            self._tap(stream, "write", noted)
+        except (AttributeError, TypeError):
+            # A terminal's stream takes no attributes: stand in front of it instead.
+            setattr(sys, name, _Tee(stream, noted))
+            self._undo.append(lambda: setattr(sys, name, stream))
+
+
+class Recorder(Record, Taps):
+    """Records from construction until `stop`."""
+
+    def __init__(self, shell: Any) -> None:
+        Record.__init__(self)
+        Taps.__init__(self)
+        self._tap_stream("stdout", self.on_text)
+        self._tap_stream("stderr", self.on_text)
+        self._tap(shell.display_pub, "publish", self.on_display)
+        self._tap(shell.display_pub, "clear_output", self.on_clear)
+        self._tap(shell.displayhook, "write_format_data", self.on_result)
+        # In a terminal these write to stdout what is recorded as a result already.
+        self._tap(shell.displayhook, "write_output_prompt", lambda: None)
+        self._tap(shell.displayhook, "finish_displayhook", lambda: None)
+
+    def stop(self) -> list[dict[str, Any]]:
+        """Stop recording: what was shown."""
+        self.stop_tapping()
+        return self.so_far()
+
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """What is shown meanwhile is ours, not the cell's."""
+        self._ours = True
+        try:
+            yield
+        finally:
+            self._ours = False
+
+
+class StepRecorder(Taps):
+    """Records by context what bodies show, several at once if need be: those inside of others are part of them.
+
+    It is put on when a cell begins and taken off when it ends, as IPython does with its own: in between others come
+    and go on top of it.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__()
+        self._shell = shell
+        self._cells = 0
+        self._now: ContextVar[tuple[Record, ...]] = ContextVar("nbcheckpoint_records", default=())
+
+    def cell_begins(self) -> None:
+        self._cells += 1
+        if self._cells > 1:
+            return  # a cell inside of a cell
+        publisher = self._shell.display_pub
+        self._tap_stream("stdout", lambda name, text: self._tell("on_text", name, text))
+        self._tap_stream("stderr", lambda name, text: self._tell("on_text", name, text))
+        self._tap(publisher, "publish", lambda *args, **kwargs: self._tell("on_display", *args, **kwargs))
+        self._tap(publisher, "clear_output", lambda *args, **kwargs: self._tell("on_clear", *args, **kwargs))
+
+    def cell_ends(self) -> None:
+        self._cells = max(0, self._cells - 1)
+        if not self._cells:
+            self.stop_tapping()
+
+    def _tell(self, what: str, *args: Any, **kwargs: Any) -> None:
+        for record in self._now.get():
+            getattr(record, what)(*args, **kwargs)
+
+    @contextmanager
+    def recording(self) -> Iterator[Any]:
+        """Gives what tells, later, what was shown in here: nothing, if that was alive."""
+        record = Record()
+        token = self._now.set((*self._now.get(), record))
+        try:
+            yield lambda: [] if record.live else record.so_far()
+        finally:
+            self._now.reset(token)
 
 
 def _progress_bar(data: Any) -> Any:

@@ -16,7 +16,7 @@ Nothing is unpickled unless the record that names the stream carries this user's
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
@@ -233,8 +233,17 @@ class Store(Loading, Saving):
 
         return self._update(Run, f"run/{run}", renewed, durable=False)[1]
 
-    def update_run(self, /, run: str, *, durable: bool = False, holder: str | None = None, **changes: Any) -> Run:
-        """Change fields of a run, whoever else changes others at the same time.
+    def update_run(
+        self,
+        /,
+        run: str,
+        *,
+        durable: bool = False,
+        holder: str | None = None,
+        forget: Collection[str] = (),
+        **changes: Any,
+    ) -> Run:
+        """Change fields of a run, whoever else changes others at the same time; `forget` these of its meta.
 
         With `holder`, only as long as that is its lease: raises Fenced, and changes nothing, if it is not.
         """
@@ -242,6 +251,8 @@ class Store(Loading, Saving):
         def changed(before: Run) -> dict[str, Any]:
             if holder is not None:
                 lease.check(before, holder)
+            if forget:
+                changes["meta"] = {name: said for name, said in before.meta.items() if name not in forget}
             return {"updated": utc_now(), **changes}
 
         before, after = self._update(Run, f"run/{run}", changed, durable=durable)

@@ -196,6 +196,25 @@ def test_classes_and_functions_are_the_live_ones(kernel: Kernel) -> None:
     assert kernel.run("isinstance(p, Point), p.scaled(), root(p), f(1)").result == "(True, 160, 4.0, 10)"
 
 
+def test_what_threads_print_beside_each_other_is_all_shown_again(kernel: Kernel) -> None:
+    begin = """import sys
+from concurrent.futures import ThreadPoolExecutor
+def noisy():
+    sys.setswitchinterval(1e-6)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: [sys.stdout.write(f"{n} {k}\\n") for k in range(500)], range(4)))
+    return True"""
+    cell = "%%checkpointed\ndone = noisy()\nprint('over')"
+    kernel.run(begin)
+    whole = sorted(kernel.run(cell).stdout.splitlines())
+    assert len(whole) == 2001
+    kernel.restart()
+    kernel.run(f"%load_ext nbcheckpoint\n{begin}")
+    again = kernel.run(cell)
+    assert again.line.startswith("restored")
+    assert sorted(again.stdout.splitlines()) == whole
+
+
 def test_one_bad_value_costs_only_itself_and_is_named(kernel: Kernel) -> None:
     kernel.run("import threading")
     cell = "%%checkpointed\ngood = 1\nbad = {'deep': [threading.Lock()]}"

@@ -10,7 +10,7 @@ import pytest
 from nbcheckpoint.store import open_store
 from tests.integration.test_timetravel import write_notebook
 from tests.integration.test_words import data, refused
-from tests.kernels import Kernel
+from tests.kernels import Cell, Kernel
 
 pytestmark = pytest.mark.slow
 
@@ -244,3 +244,107 @@ def test_a_loop_that_goes_on_has_called_what_it_called(kernel: Kernel, tmp_path:
     assert "resumed" in kernel.run(loop).line
     kernel.run("book.fresh(0, [])")
     assert kernel.run(loop).status == "computed"
+
+
+# What steps have shown
+
+BOOK = """
+import os, sys, time
+from IPython.display import HTML, display
+def hold(where):
+    print(where, flush=True)
+    while not os.path.exists(where):
+        time.sleep(0.01)
+@nbc.step
+def ask(n):
+    os.system("echo ask >> ran")
+    sys.stdout.write(f"asked for {n}\\n")
+    display(HTML(f"<b>{n}</b>"))
+    sys.stderr.write("careful\\n")
+    return [n]
+@nbc.step
+def wrap(n):
+    print("wrapping")
+    return ask(n)
+@nbc.step(side_effects=True)
+def pay(n):
+    os.system("echo pay >> ran")
+    print("paid", n)
+    return n
+@nbc.flow
+def book(n, at):
+    print("begin")
+    found = [wrap(1), *ask.map(range(2, n), concurrency=at or None, progress=False), pay(n)]
+    if os.path.exists("fails"):
+        raise OSError("gone")
+    hold("flow")
+    return found
+g = nbc.Graph("walk")
+g.node("a", lambda s: print("at a") or s)
+g.node("b", lambda s: print("at b") or s)
+g.node("c", lambda s: print("at c") or hold("flow") or s)
+g.edge("a", "b").edge("b", "c").entry("a").exit("c")
+"""
+
+
+def shown(cell: Cell) -> tuple[str, str, list[str]]:
+    """Without the order in which threads have come."""
+    ours = [one["data"]["text/html"] for one in cell.displays if "text/html" in one["data"]]
+    return "\n".join(sorted(cell.stdout.split("\n"))), cell.stderr, sorted(one for one in ours if one.startswith("<b>"))
+
+
+def uninterrupted(folder: Path, code: str) -> tuple[str, str, list[str]]:
+    folder.mkdir()
+    for name in ("flow", "behind"):
+        (folder / name).touch()
+    with Kernel(folder) as kernel:
+        kernel.run(f"{LOAD}\n{BOOK}")
+        return shown(kernel.run(code))
+
+
+CALLS = {
+    "found = book(5, 0)": "flow",
+    "found = book(5, 2)": "flow",
+    "found = g.run({})": "flow",
+    "found = book(5, 0); hold('behind')": "behind",
+    "%%checkpointed\nfound = book(5, 0)\nhold('behind')": "behind",
+}
+
+
+@pytest.mark.parametrize("code", CALLS)
+def test_what_a_killed_kernel_had_shown_is_shown_again(kernel: Kernel, tmp_path: Path, code: str) -> None:
+    """Once: called again after that, a flow shows nothing of what it does not run. What has effects has them once."""
+    whole = uninterrupted(tmp_path / "whole", code)
+    for name in ("flow", "behind")[: CALLS[code] == "behind"]:
+        (tmp_path / name).touch()
+    kernel.run(BOOK)
+    kernel.start_cell(code, until=CALLS[code])
+    kernel.kill()
+    for name in ("flow", "behind"):
+        (tmp_path / name).touch()
+    kernel.start()
+    kernel.run(f"{LOAD}\n{BOOK}")
+    assert shown(kernel.run(code)) == whole
+    if "book" in code:
+        assert sorted(ran(tmp_path)) == ["ask"] * 4 + ["pay"]
+        assert kernel.run("found").result == "[[1], [2], [3], [4], 5]"
+        again = kernel.run("found = book(5, 0)" if code.startswith("%%") else code.partition(";")[0])
+        assert again.stdout == "begin\npaid 5\nflow\n", "a new call is a new run"
+    with open_store(tmp_path / ".nbcheckpoint") as store:
+        assert not any("unshown" in run.meta for run in store.runs())
+
+
+def test_what_a_stopped_cell_had_shown_is_shown_again_and_after_an_error_nothing_is(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    whole = uninterrupted(tmp_path / "whole", "book(3, 0)")
+    kernel.run(BOOK)
+    request = kernel.start_cell("book(3, 0)", until="flow")
+    kernel.manager.interrupt_kernel()
+    assert kernel.collect(request).error == "KeyboardInterrupt"
+    (tmp_path / "fails").touch()
+    failed = kernel.run("book(3, 0)", fails=True)
+    assert shown(failed) == (whole[0].replace("flow\n", ""), *whole[1:])
+    (tmp_path / "fails").unlink()
+    (tmp_path / "flow").touch()
+    assert kernel.run("book(3, 0)").stdout == "begin\nflow\n"
