@@ -10,6 +10,7 @@ import collections
 import contextlib
 import datetime
 import enum
+import functools
 import gc
 import hashlib
 import importlib
@@ -175,7 +176,6 @@ class Describer:
             return "empty"
 
     def _instance(self, value: Any) -> str:
-        import functools
 
         import numpy as np
 
@@ -185,7 +185,7 @@ class Describer:
             return f"Generator {value.bit_generator.state}"
         if isinstance(value, functools.partial):
             return f"partial {self.describe(value.func)} {self.describe(value.args)} {self.describe(value.keywords)}"
-        if hasattr(value, "cache_info"):
+        if isinstance(value, _CACHED):  # not whoever answers to that name: some answer to every name
             return f"cached {value.cache_info()} {self.describe(value.__wrapped__)}"
         if isinstance(value, types.GeneratorType):
             return "generator"
@@ -236,6 +236,9 @@ def _is_mutable(value: Any) -> bool:
 def _plain_code(code: types.CodeType) -> Any:
     constants = [_plain_code(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants
+
+
+_CACHED = type(functools.lru_cache(int))
 
 
 def _digest(value: Any) -> str:
