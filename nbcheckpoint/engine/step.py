@@ -129,9 +129,30 @@ def _spec(function: Callable[..., Any], base: Spec | None, options: Mapping[str,
     policy.checked(made.settings, f"step {made.name}: ")
     if made.scope not in ("store", "run"):
         raise UsageError(f"step {made.name}: scope is {made.scope!r}", hint="store or run")
-    if made.retries < 0:
-        raise UsageError(f"step {made.name}: retries is {made.retries}")
+    _check(made)
     return made
+
+
+def _check(made: Spec) -> None:
+    """What would otherwise come up when something has failed already. Raises UsageError."""
+    said = made.retry_on
+    problem = ""
+    if type(made.retries) is not int or made.retries < 0:
+        problem = f"retries is {made.retries!r}"
+    elif made.timeout is not None and not made.timeout > 0:
+        problem = f"timeout is {made.timeout!r}"
+    elif not made.backoff >= 0:
+        problem = f"backoff is {made.backoff!r}"
+    elif made.expire is not None and not made.expire >= 0:
+        problem = f"expire is {made.expire!r}"
+    elif said is not None and not callable(said) and not (isinstance(said, tuple) and all(map(_is_error, said))):
+        problem = f"retry_on is {said!r}"
+    if problem:
+        raise UsageError(f"step {made.name}: {problem}", hint="help(nbcheckpoint.step) says what it takes")
+
+
+def _is_error(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, BaseException)
 
 
 @overload

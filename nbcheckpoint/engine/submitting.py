@@ -27,6 +27,7 @@ from nbcheckpoint.engine.journal import Ticket
 from nbcheckpoint.engine.watching import watching
 from nbcheckpoint.engine.worker import Done, packed, work
 from nbcheckpoint.errors import UsageError
+from nbcheckpoint.fingerprint import files
 from nbcheckpoint.model import Step
 from nbcheckpoint.store.forking import RESULT
 
@@ -276,6 +277,7 @@ def received(call: Call, answer: Future[Done]) -> Outcome:
         value = values[RESULT]
     else:  # what is not in the store comes straight from our own worker's hands
         value = cloudpickle.loads(done.value)
+        files.include(done.files)
     call.parent.made(call.address, value)
     return Outcome(value, step, done.checkpoint)
 

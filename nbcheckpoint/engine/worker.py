@@ -15,7 +15,7 @@ from nbcheckpoint.engine.calling import Call
 from nbcheckpoint.engine.context import Frame
 from nbcheckpoint.engine.effects import drive
 from nbcheckpoint.engine.journal import Journal, Ticket
-from nbcheckpoint.model import Run, Step
+from nbcheckpoint.model import FileSeen, Run, Step
 from nbcheckpoint.store import Store, open_store
 
 _stores: dict[tuple[int, str], Store] = {}
@@ -28,7 +28,9 @@ class Done(NamedTuple):
     """The step's record, as the worker wrote it."""
     checkpoint: str
     value: bytes
-    """The result itself, only where it could not be saved."""
+    """The result itself, only where it was not saved."""
+    files: tuple[FileSeen, ...] = ()
+    """What it has read and written, only then as well: else that stands in the checkpoint."""
 
 
 def packed(call: Call) -> bytes:
@@ -77,8 +79,9 @@ def work(order: bytes) -> Done:
     )
     outcome = drive(call.attempts())
     ended = outcome.step or call.ticket.step  # type: ignore[union-attr]  # it was adopted with one
-    value = b"" if outcome.checkpoint else cloudpickle.dumps(outcome.value, protocol=5)
-    return Done(ended.to_json(), outcome.checkpoint, value)
+    if outcome.checkpoint:
+        return Done(ended.to_json(), outcome.checkpoint, b"")
+    return Done(ended.to_json(), "", cloudpickle.dumps(outcome.value, protocol=5), outcome.files)
 
 
 def _store(url: str) -> Store:

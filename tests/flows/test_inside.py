@@ -212,6 +212,32 @@ def test_a_file_that_was_read_in_another_process_counts(store: Store, tmp_path: 
         assert "and after" in str(sending(path, pool))
 
 
+@nbc.step(every=0)
+def read_unsaved(path: str) -> str:
+    with open(path + ".txt") as file:
+        return file.read()
+
+
+@nbc.step(ignore=("workers",))
+def sent_unsaved(path: str, workers: Any) -> Any:
+    return read_unsaved.submit(path, executor=workers).result(), read_unsaved.map([path], executor=workers)
+
+
+@nbc.flow(ignore=("workers",))
+def sending_unsaved(path: str, workers: Any) -> Any:
+    return sent_unsaved(path, workers)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:flow sending")
+def test_what_a_worker_has_read_counts_though_its_result_is_not_saved(store: Store, tmp_path: Path) -> None:
+    path = str(tmp_path / "data")
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        for text in ("before", "and after"):
+            Path(path + ".txt").write_text(text)
+            assert sending_unsaved(path, pool) == (text, [text])
+
+
 # Questions
 
 

@@ -362,6 +362,12 @@ def test_fifty_different_calls_are_all_kept(store: Store) -> None:
         ({"on_failure": "explode"}, "on_failure is 'explode'"),
         ({"expire": "soon"}, "is not an age"),
         ({"retries": -1}, "retries is -1"),
+        ({"retries": 1.5}, "retries is 1.5"),
+        ({"timeout": 0}, "timeout is 0"),
+        ({"backoff": -1}, "backoff is -1"),
+        ({"expire": -1}, "expire is -1"),
+        ({"retry_on": "OSError"}, "retry_on is 'OSError'"),
+        ({"retry_on": ("OSError",)}, "retry_on is"),
         ({"every": "often"}, "is not an age"),
     ],
 )
