@@ -60,7 +60,7 @@ from nbcheckpoint.store.forking import RESULT
 from nbcheckpoint.units import say_size
 
 if TYPE_CHECKING:
-    from nbcheckpoint.engine.mapping import Committer
+    from nbcheckpoint.engine.committing import Committer
     from nbcheckpoint.engine.step import Spec
 
 STOPS = (Paused, Cancelled, Fenced)

@@ -62,10 +62,10 @@ WINDOWS: dict[str, tuple[str, str, str]] = {
     "body failed": ("engine.calling", "Call.failed", BEFORE),
     "waiting to try again": ("engine.calling", "Call.failed", AFTER),
     # Maps
-    "before a commit": ("engine.mapping", "Committer.commit", BEFORE),
+    "before a commit": ("engine.committing", "Committer.commit", BEFORE),
     "batch durable": ("store", "Store.flush", AFTER),
-    "item recorded": ("engine.mapping", "Committer._write", AFTER),
-    "committed": ("engine.mapping", "Committer.commit", AFTER),
+    "item recorded": ("engine.committing", "Committer._write", AFTER),
+    "committed": ("engine.committing", "Committer.commit", AFTER),
     # Loops
     "before a loop's save": ("engine.loop", "ExplicitLoop._save", BEFORE),
     "loop saved": ("engine.loop", "ExplicitLoop._save", AFTER),
