@@ -264,7 +264,7 @@ class Checkpoint(Record, frozen=True, kw_only=True):
     """Every name it read, through the user's own functions and classes as far as they lead."""
     conditions: tuple[Input, ...] = ()
     """Names it may or may not have bound to what they had already: usable only where they still have it. And runs of
-    flows it worked on: usable only where nothing has begun another one of the same since."""
+    flows it worked on (`FOUND>LEFT`): usable only where nothing before it has worked on another one of the same."""
     definitions: tuple[Input, ...] = ()
     """Functions and classes of the notebook its values refer to by name: they must be what they were."""
     folder: str = ""

@@ -162,21 +162,27 @@ class Called(NamedTuple):
     inputs: str
     """Their digest. "" stands for all calls of the flow."""
     run: str
+    before: str = ""
+    """The run of these that this process had worked on last; "" if on none."""
+    before_any: str = ""
+    """The same, with whatever inputs."""
 
 
 called: list[Called] = []
-"""What this process has worked on, in order."""
+"""What this process has worked on, or what it has restored instead, in order."""
 _latest: dict[tuple[str, str], str] = {}
 
 
 def note_call(call: Called) -> None:
-    called.append(call)
+    before, before_any = (_latest.get((call.workflow, inputs), "") for inputs in (call.inputs, ""))
+    called.append(call._replace(before=before, before_any=before_any))
     _latest[call.workflow, call.inputs] = _latest[call.workflow, ""] = call.run
 
 
 def is_latest(call: Called) -> bool:
-    """Has this process worked on no other run of the flow with these inputs since?"""
-    return _latest.get((call.workflow, call.inputs), call.run) == call.run
+    """Is the run of the flow with these inputs that this process has worked on last the one it was then, if any?"""
+    now = _latest.get((call.workflow, call.inputs))
+    return now is None or now in (call.run, call.before)
 
 
 since = ""

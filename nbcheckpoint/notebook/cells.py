@@ -354,6 +354,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             if not shows:
                 loaded.pop(RESULT, None)
             self._bind(found.checkpoint, loaded)
+            leaves.adopt_calls(found.checkpoint)
             replay(self.shell, [output for output in outputs if shows or output["output_type"] != "execute_result"])
             seconds = time.perf_counter() - started
             cell.done.append(line.Done("restored", seconds, explain.restored(found.checkpoint), found.checkpoint))

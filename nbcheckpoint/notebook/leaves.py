@@ -219,11 +219,18 @@ def _conditions(running: Running, user_ns: dict[str, Any], bound: set[str]) -> t
 def _calls(running: Running) -> Iterator[Input]:
     """Flows it called: used again only as long as nothing before it has begun another run of the same."""
     calls = context.called[running.calls_before :]
+    if len({(call.workflow, call.inputs) for call in calls}) > MAX_CALLS:
+        calls = [call._replace(inputs="", before=call.before_any) for call in calls]
+    first = {(call.workflow, call.inputs): call for call in reversed(calls)}
     last = {(call.workflow, call.inputs): call for call in calls}
-    if len(last) > MAX_CALLS:
-        last = {(call.workflow, ""): call._replace(inputs="") for call in calls}
-    for call in last.values():
-        yield Input(name=call.workflow, type=RUN, digest=call.run, preview=call.inputs)
+    for of, call in last.items():
+        yield Input(name=call.workflow, type=RUN, digest=f"{first[of].before}>{call.run}", preview=call.inputs)
+
+
+def _call(item: Input) -> context.Called:
+    """What such a condition says: the run it found, and the one it left."""
+    before, _, run = item.digest.rpartition(">")
+    return context.Called(item.name, item.preview, run, before)
 
 
 def _answers(running: Running) -> Iterator[Input]:
@@ -233,18 +240,18 @@ def _answers(running: Running) -> Iterator[Input]:
 
 
 def adopt_calls(checkpoint: Checkpoint) -> None:
-    """What goes on from there has called these flows, and asked these questions, too."""
+    """What is restored, or goes on from there, has called these flows, and asked these questions, too."""
     for item in checkpoint.conditions:
         if item.type == ANSWER:
             context.asked.append(item.digest)
         if item.type == RUN:
-            context.note_call(context.Called(item.name, item.preview, item.digest))
+            context.note_call(_call(item))
 
 
 def holds(condition: Input, user_ns: dict[str, Any]) -> bool:
     """Is it as it was when the checkpoint was made?"""
     if condition.type == RUN:
-        return context.is_latest(context.Called(condition.name, condition.preview, condition.digest))
+        return context.is_latest(_call(condition))
     if condition.type == ANSWER:
         return context.ambient_run() == condition.digest
     return digest_of(condition.name, user_ns) == condition.digest != _UNIDENTIFIED

@@ -213,6 +213,23 @@ def test_what_went_on_with_a_run_is_no_answer_for_another_one(kernel: Kernel) ->
     assert last.status == "restored", last.line
 
 
+def test_what_began_a_run_has_begun_it_also_where_it_is_restored(kernel: Kernel) -> None:
+    """Killed behind a cell that was too slow to be saved, then behind the same cell that was: the next one belongs to
+    the first of these runs, and is no answer for the second."""
+    kernel.run(QUOTA)
+    kernel.run(FIRST.format(3))
+    assert kernel.run(THEN).status == "computed"
+    restarted(kernel)
+    assert kernel.run(f"%%checkpointed\n{FIRST.format(3)}").status == "computed"
+    restarted(kernel)
+    assert kernel.run(f"%%checkpointed\n{FIRST.format(3)}").status == "restored"
+    assert kernel.run(THEN).status == "computed"
+    assert kernel.run(STATUS).result == "'completed'"
+    restarted(kernel)
+    assert kernel.run(f"%%checkpointed\n{FIRST.format(3)}").status == "restored"
+    assert kernel.run(THEN).status == "restored"
+
+
 def test_cells_that_each_work_on_a_run_are_restored_one_after_the_other(kernel: Kernel, tmp_path: Path) -> None:
     kernel.run(QUOTA)
     first = f"%%checkpointed\n{FIRST.format(3)}"
