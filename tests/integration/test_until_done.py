@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ def tools(tmp_path: Path) -> dict[str, str]:
     script(folder, "scontrol", '#!/bin/bash\necho "$@" >> queue.txt\n')
     script(folder, "pip", "#!/bin/bash\n")
     script(folder, "timeout", TAKEN)
-    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
+    programs = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": programs, "SLURM_JOB_ID": "7"}
 
 
 def until_its_end(command: list[str], folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
