@@ -7,6 +7,7 @@ import { expression, read } from '../src/kernel';
 import { converted, pathOf } from '../src/document';
 import { staleCells } from '../src/badge';
 import { merge, without } from '../src/pages';
+import { sayData } from '../src/parts';
 import { readAnswer } from '../src/pauses';
 import { changesOf, restored, sayRestored } from '../src/restored';
 import { asSeen, checkpointsUpTo, settled, stateAfter } from '../src/runmodel';
@@ -349,4 +350,11 @@ it('a cell left what its statements left, a statement only its own', () => {
   expect(leftBy(cell, steps)).toBe('a,b');
   expect(leftBy(steps[2], steps)).toBe('a');
   expect(leftBy(made('2', 'map', 'm'), [made('2.0', 'item', 'i')])).toBe('m');
+});
+
+it('tells an event by the name of its step, where it has one', () => {
+  const event = { type: 'step_failed', time: '', step: '000004.002' };
+  const data = { name: 'fit', error: 'no data', seconds: null };
+  expect(sayData({ ...event, data })).toBe('fit · error: no data');
+  expect(sayData({ ...event, data: {} })).toBe('000004.002');
 });
