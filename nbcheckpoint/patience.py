@@ -29,6 +29,7 @@ LOOK_SECONDS = 0.5
 _WAKING = getattr(signal, "SIGURG", None)
 """Nobody minds it by default, and hardly anybody uses it. Windows has none."""
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 endless: set[type] = set()
@@ -119,7 +120,7 @@ def _called_from(frame: types.FrameType | None) -> types.FrameType | None:
         name = frame.f_code.co_filename
         if name.startswith(_OURS):
             return last
-        if not name.startswith((*_LIBRARIES, "<frozen")):
+        if not name.startswith((*_LIBRARIES, "<frozen")) and not any(part in name for part in _INSTALLED):
             last = frame  # pickle itself, and cloudpickle, may be in between
         frame = frame.f_back
     return None

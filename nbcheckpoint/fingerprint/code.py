@@ -287,7 +287,11 @@ def _is_user_file(path: str) -> bool:
         return False  # built in or frozen
     folder, name = os.path.split(path)
     real = os.path.realpath(path) if os.path.islink(path) else os.path.join(_real_folder(folder), name)
-    return not real.startswith(_installed())
+    return not real.startswith(_installed()) and not any(part in real for part in _INSTALLED)
+
+
+_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+"""What pip installs lies in one of these, also where one environment sees what is installed in another."""
 
 
 @lru_cache(maxsize=1024)

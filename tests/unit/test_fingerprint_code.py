@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import sys
+from pathlib import Path
 
 import pytest
 
-from nbcheckpoint.fingerprint.code import digest_tree, free_names
+from nbcheckpoint.fingerprint.code import digest_tree, free_names, is_user_code, is_user_module
 
 
 def tree(source: str) -> str:
@@ -85,3 +88,19 @@ def test_a_very_deep_expression_is_no_problem() -> None:
 def test_free_names(source: str, free: str) -> None:
     own = {"__name__", "__annotations__"}  # Python's, not the user's
     assert free_names(ast.parse(source).body) - own == set(free.split()) - own
+
+
+@pytest.mark.parametrize(("folder", "theirs"), [("work", True), ("env/lib/python3/site-packages", False)])
+def test_what_is_installed_in_another_environment_is_no_code_of_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, theirs: bool
+) -> None:
+    """As where one environment is laid on top of another: the path leads there."""
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "found_there.py").write_text("def helper(): return 1\n")
+    monkeypatch.syspath_prepend(tmp_path / folder)
+    module = importlib.import_module("found_there")
+    try:
+        assert is_user_module("found_there") is theirs
+        assert is_user_code(module.helper) is theirs
+    finally:
+        del sys.modules["found_there"]
