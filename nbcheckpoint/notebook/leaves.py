@@ -233,6 +233,11 @@ def _call(item: Input) -> context.Called:
     return context.Called(item.name, item.preview, run, before)
 
 
+def calls_of(checkpoint: Checkpoint) -> list[context.Called]:
+    """The flows it called."""
+    return [_call(item) for item in checkpoint.conditions if item.type == RUN]
+
+
 def _answers(running: Running) -> Iterator[Input]:
     """It has asked something: an answer is one for its run."""
     for run in sorted(set(context.asked[running.asked_before :])):
@@ -244,8 +249,8 @@ def adopt_calls(checkpoint: Checkpoint) -> None:
     for item in checkpoint.conditions:
         if item.type == ANSWER:
             context.asked.append(item.digest)
-        if item.type == RUN:
-            context.note_call(_call(item))
+    for call in calls_of(checkpoint):
+        context.note_call(call)
 
 
 def holds(condition: Input, user_ns: dict[str, Any]) -> bool:

@@ -41,7 +41,7 @@ from nbcheckpoint.notebook.history import (
     latest_run,
     nearest,
 )
-from nbcheckpoint.notebook.leaves import ABSENT, ANSWER, RUN, holds
+from nbcheckpoint.notebook.leaves import ABSENT, ANSWER, RUN, calls_of, holds
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.store import Store
@@ -97,8 +97,8 @@ class Planner:
         self._runs: dict[str, list[CellRun]] = {}
         self._ahead = Foresight()
         self._live: dict[str, str] = {}
-        self._called: set[tuple[str, str]] = set()
-        """Flows that will be called, with which inputs, if what is to be run does what it did last time."""
+        self._called: dict[tuple[str, str], str] = {}
+        """Flows that will have been called, with which inputs -> the run; "" where that is another one every time."""
 
     def plan(self, cells: Sequence[CodeCell]) -> list[Planned]:
         """Every step of the notebook, in order."""
@@ -160,12 +160,13 @@ class Planner:
             self._ahead.set(name, Unknown(f"if {name} is what it was: it is deleted before"))
         for name in checkpoint.names:
             self._ahead.set(name, Left(first_line(source, 40), checkpoint.id, doubt))
+        self._called |= {call[:2]: call.run for call in calls_of(checkpoint)}
 
     def _computed(self, node: ast.stmt, source: str, last: Checkpoint | None) -> None:
         """What it left last time is what it will leave, as far as names go."""
         for name in written_by(node) | set(last.names if last else ()):
             self._ahead.set(name, Left(first_line(source, 40)))
-        self._called |= {_call(item) for item in (last.conditions if last else ()) if item.type == RUN}
+        self._called |= {call[:2]: "" for call in (calls_of(last) if last else ())}
 
     def _best(self, code: str, chosen: argparse.Namespace) -> Verdict | None:
         verdicts = [self._judge(item, chosen) for item in self._by_code.get(code, ())[:CANDIDATES]]
@@ -203,8 +204,11 @@ class Planner:
             now = self._store.private_digest(f"{item.name}={value}") if value is not None else "-"
             return now == item.digest
         if item.type == RUN:
-            ahead = _call(item) in self._called
-            return f"if {item.name} is not run anew before" if ahead else holds(item, self._namespace)
+            ahead = self._called.get((item.name, item.preview))
+            if ahead == "":
+                return f"if {item.name} is not run anew before"
+            found = next(call for call in calls_of(checkpoint) if call[:2] == (item.name, item.preview))
+            return holds(item, self._namespace) if ahead is None else ahead in (found.run, found.before)
         if item.type == ANSWER:
             return (self._here and holds(item, self._namespace)) or "if it is the run that was answered"
         if item.type == "folder":
@@ -280,11 +284,6 @@ class Planner:
             return "" if same else f"if {item.name} is what it was"
         doubt = state.why if isinstance(state, Unknown) else f"if {item.name} is what it was"
         return "" if definition_digest(item.name) == item.digest else doubt
-
-
-def _call(item: Input) -> tuple[str, str]:
-    """The flow and the inputs it was called with."""
-    return item.name, item.preview
 
 
 def _given(statement: Statement) -> Sequence[str]:

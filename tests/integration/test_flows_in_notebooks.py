@@ -213,20 +213,25 @@ def test_what_went_on_with_a_run_is_no_answer_for_another_one(kernel: Kernel) ->
     assert last.status == "restored", last.line
 
 
-def test_what_began_a_run_has_begun_it_also_where_it_is_restored(kernel: Kernel) -> None:
+def test_what_began_a_run_has_begun_it_also_where_it_is_restored(kernel: Kernel, tmp_path: Path) -> None:
     """Killed behind a cell that was too slow to be saved, then behind the same cell that was: the next one belongs to
     the first of these runs, and is no answer for the second."""
+    first = f"%%checkpointed\n{FIRST.format(3)}"
+    write_notebook(tmp_path, LOAD, QUOTA, first, THEN)
     kernel.run(QUOTA)
     kernel.run(FIRST.format(3))
     assert kernel.run(THEN).status == "computed"
     restarted(kernel)
-    assert kernel.run(f"%%checkpointed\n{FIRST.format(3)}").status == "computed"
+    assert kernel.run(first).status == "computed"
     restarted(kernel)
-    assert kernel.run(f"%%checkpointed\n{FIRST.format(3)}").status == "restored"
+    foreseen = [(row["action"], row["reason"]) for row in data(kernel, "plan")["statements"]]
+    assert foreseen == [("restore", "same code, same inputs"), ("run", "the run of book changed")]
+    assert kernel.run(first).status == "restored"
     assert kernel.run(THEN).status == "computed"
     assert kernel.run(STATUS).result == "'completed'"
     restarted(kernel)
-    assert kernel.run(f"%%checkpointed\n{FIRST.format(3)}").status == "restored"
+    assert [row["action"] for row in data(kernel, "plan")["statements"]] == ["restore", "restore"]
+    assert kernel.run(first).status == "restored"
     assert kernel.run(THEN).status == "restored"
 
 
