@@ -55,6 +55,8 @@ def test_what_a_cell_showed_is_text_in_the_panel(tidy: Page, lab: Jupyter, folde
     open_notebook(tidy, path)
     run_all(tidy)
     expect(cell(tidy, 1).locator(".jp-OutputArea")).to_contain_text("computed")
+    # The picture fails when its request comes back: not later than here, or it would look like the panel's doing.
+    tidy.wait_for_function("[...document.querySelectorAll('.jp-OutputArea img')].every(image => image.complete)")
     tidy.evaluate("() => { window.jupyterapp.shell.currentWidget.context.model.dirty = false }")
     tidy.evaluate("() => { window.jupyterapp.shell.currentWidget.dispose() }")
     tidy.evaluate("() => { delete window.__pwned }")
