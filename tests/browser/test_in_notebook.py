@@ -40,6 +40,25 @@ def test_a_cell_is_converted_and_back_from_its_toolbar(tidy: Page, lab: Jupyter,
     expect(cell(tidy, 1).locator(".cm-content")).to_have_text("y = 2")
 
 
+def test_the_menus_have_what_the_buttons_have(tidy: Page, lab: Jupyter, folder: str) -> None:
+    open_notebook(tidy, lab.write_notebook(f"{folder}/a.ipynb", "x = 1"), kernel=False)
+    cell(tidy, 0).click()
+    source = cell(tidy, 0).locator(".cm-content")
+    choose(tidy, "Run", "Convert cell to checkpointed")
+    expect(source).to_contain_text("%%checkpointed")
+    choose(tidy, "Run", "Convert to a plain cell")
+    expect(source).to_have_text("x = 1")
+    choose(tidy, "Run", "Automatic checkpoints")
+    expect(tidy.locator("#jp-main-statusbar")).to_contain_text("Checkpoints: auto")
+    choose(tidy, "Run", "Automatic checkpoints")
+    expect(tidy.locator("#jp-main-statusbar")).not_to_contain_text("Checkpoints: auto")
+    if tidy.locator("#nbcheckpoint-sidebar").is_visible():
+        tidy.keyboard.press("Control+b")
+    expect(tidy.locator("#nbcheckpoint-sidebar")).to_be_hidden()
+    choose(tidy, "View", "Show checkpoints")
+    expect(tidy.locator("#nbcheckpoint-sidebar")).to_be_visible()
+
+
 def test_badges_say_failed_and_out_of_date_with_the_reason(tidy: Page, lab: Jupyter, folder: str) -> None:
     path = lab.write_notebook(
         f"{folder}/a.ipynb",

@@ -290,6 +290,24 @@ def test_a_damaged_store_says_what_to_do_and_nothing_is_lost(tidy: Page, lab: Ju
         expect(runs(panel, "mine")).to_have_count(1)
 
 
+def test_a_busy_store_is_shown_and_says_so_where_it_is_to_be_changed(tidy: Page, lab: Jupyter, folder: str) -> None:
+    path = lab.write_notebook(f"{folder}/a.ipynb", "1 + 1")
+    with store_in(lab, folder) as store:
+        planted(store)
+    index = lab.root / folder / ".nbcheckpoint" / "cache.db"
+    with closing(sqlite3.connect(index, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # somebody writes, and does not come to an end
+        panel = opened(tidy, path)
+        row = runs(panel, "mine")
+        expect(row).to_have_count(1)
+        in_menu(tidy, row, "Pin")
+        refused(tidy, "Cannot pin", "locked")
+        expect(row).to_have_attribute("data-pinned", "false")
+        other.execute("ROLLBACK")
+    in_menu(tidy, row, "Pin")
+    expect(row).to_have_attribute("data-pinned", "true")
+
+
 def test_a_store_of_a_later_version_says_what_to_do_and_nothing_is_touched(
     tidy: Page, lab: Jupyter, folder: str
 ) -> None:
