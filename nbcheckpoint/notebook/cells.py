@@ -66,7 +66,7 @@ from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.items import names_of
 from nbcheckpoint.notebook.leaves import RESULT, Running
 from nbcheckpoint.notebook.looping import LoopHooks
-from nbcheckpoint.notebook.loops import Loops
+from nbcheckpoint.notebook.loops import COUNTED, Loops
 from nbcheckpoint.notebook.outputs import Recorder, replay
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.patience import Patience
@@ -338,6 +338,10 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             found = self._look_up(identity, cell.chosen)
         if found.checkpoint is None and found.progress is None and not problem and not cell.chosen.force:
             found = self._after_a_cut(identity, cell.loops[number]) or found
+        if found.progress is not None and found.progress.meta.get(COUNTED, 1) != len(cell.loops[number]):
+            found = Match(
+                None, explain.simple("damaged", "its loops were counted in another way when it was cut short")
+            )
         if found.progress is not None:  # it is the same work, under the inputs it began with
             original = found.progress
             identity = identity._replace(inputs=original.inputs, digest=original.inputs_digest)

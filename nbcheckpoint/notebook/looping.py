@@ -223,7 +223,8 @@ class LoopHooks:
         draft = leaves.draft(running, self.shell.user_ns, self._place(cell, running), seconds)
         if draft.checkpoint is None:
             return draft.problem
-        unfinished = replace(draft.checkpoint, progress=loop.progress(self.shell.user_ns))
+        counted = {**draft.checkpoint.meta, loops.COUNTED: len(loops_)}
+        unfinished = replace(draft.checkpoint, progress=loop.progress(self.shell.user_ns), meta=counted)
         assert cell.chosen is not None
         outputs = [] if cell.chosen.no_output else running.recorder.so_far()
         store = self.session.store

@@ -51,6 +51,8 @@ from nbcheckpoint.store import Saved
 ITERATOR = "loop:iterator"
 START = "loop:start"
 ITEM = "loop:item"
+COUNTED = "loops"
+"""In the meta of a checkpoint: how many loops of the statement have a number."""
 NEEDED = (ITERATOR, ITEM)
 """Under these the iterator and the random state at the loop's beginning are kept, and the item a loop around it is at.
 For those around it their number is added. No variable can be called that."""
@@ -106,6 +108,9 @@ class Loops:
         """The progress saved last."""
         self._superseded: list[Checkpoint] = []
         self._pending: Future[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._all)
 
     def __getitem__(self, number: int) -> Loop:
         return self._all[number]

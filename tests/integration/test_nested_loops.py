@@ -159,3 +159,22 @@ def test_a_failure_inside_and_the_same_kernel(kernel: Kernel) -> None:
     assert "loop continued at 2 of 3, inside at 3 of 4" in again.line, again.line
     assert kernel.run("done").result == str([(10 * i + j) ** 2 for i in range(3) for j in range(4)])
     assert worked_once(kernel.folder)
+
+
+def test_how_far_it_was_counts_only_if_its_loops_have_the_same_numbers(kernel: Kernel) -> None:
+    """A version of ours that looks into fewer statements for loops has saved it, or is to go on with it."""
+    setup = "out = []"
+    cell = (
+        "%%checkpointed --every 1\nfor i in range(3):\n    if i:\n        for j in range(2): out.append(j)\n"
+        "    for k in range(5):\n        out.append(work(10 * i + k))\n        gate(10 * i + k, 13)"
+    )
+    wanted = uninterrupted(kernel, cell, "(out, i, j, k)", setup=setup)
+    (kernel.folder / "tally.txt").unlink()
+    cut(kernel, cell, setup=setup + EAGER)
+    kernel.run(
+        "import ast; setattr(sys.modules['nbcheckpoint.notebook.weave'], '_has_loop', "
+        "lambda node: isinstance(node, (ast.For, ast.While)))"
+    )
+    again = kernel.run(cell)
+    assert "its loops were counted in another way" in again.line, again.line
+    assert kernel.run("(out, i, j, k)").result == wanted
