@@ -68,7 +68,7 @@ CELLS = {
     "an unknown magic": "%no_such_magic",
     "standard error": "print('err', file=sys.stderr)",
 }
-TIMES = re.compile(r"\d+(\.\d+)? ?(ns|\w?s)\b")
+TIMES = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)? ?(ns|\w?s)\b")
 
 
 NAMES = "sorted(n for n in globals() if not n.startswith('_'))"
