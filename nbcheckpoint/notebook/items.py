@@ -120,17 +120,18 @@ def _parts(iterator: Any) -> Iterator[Any]:
         level = [part for parts in inside for part in parts[:_BREADTH]]
 
 
-def can_be_reentered(head: ast.expr, user_ns: dict[str, Any]) -> bool:
-    """Is what a `with` is entered with known to be the same in another kernel, in the middle of a loop?
+def entered_with(head: ast.expr, user_ns: dict[str, Any]) -> list[Any]:
+    """What a `with` is entered with, if that is known to be the same in another kernel, in the middle of a loop; else
+    nothing.
 
     Most are not: a fork of the random state gives back in the end what it found when it was entered.
     """
     if not isinstance(head, ast.Call):
-        return False
-    given = [*head.args, *(keyword.value for keyword in head.keywords)]
-    plain = all(isinstance(part, ast.Constant) or _is_fixed(_meant(part, user_ns)) for part in given)
-    meant = _meant(head.func, user_ns)
-    return plain and f"{getattr(meant, '__module__', '')}.{getattr(meant, '__qualname__', '')}" in _REENTERED
+        return []
+    given = [part for part in (*head.args, *(k.value for k in head.keywords)) if not isinstance(part, ast.Constant)]
+    meant, *others = (_meant(part, user_ns) for part in (head.func, *given))
+    known = f"{getattr(meant, '__module__', '')}.{getattr(meant, '__qualname__', '')}" in _REENTERED
+    return [meant, *others] if known and all(map(_is_fixed, others)) else []
 
 
 def _is_fixed(value: Any) -> bool:
@@ -141,5 +142,7 @@ def _meant(node: ast.expr, user_ns: dict[str, Any]) -> Any:
     """What a name, or an attribute of a module, stands for."""
     if isinstance(node, ast.Name):
         return user_ns.get(node.id, getattr(builtins, node.id, None))
-    base = _meant(node.value, user_ns) if isinstance(node, ast.Attribute) else None
-    return getattr(base, node.attr, None) if isinstance(base, types.ModuleType) else None  # type: ignore[attr-defined]
+    if isinstance(node, ast.Attribute):
+        base = _meant(node.value, user_ns)
+        return getattr(base, node.attr, None) if isinstance(base, types.ModuleType) else None
+    return None

@@ -43,7 +43,7 @@ from nbcheckpoint.engine.trail import PLAIN, Trail, advance, follow
 from nbcheckpoint.fingerprint.code import bound_by_target, names_in_tree
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import namespace
-from nbcheckpoint.notebook.items import can_be_reentered, is_ordered, names_of, parts_of, read_by
+from nbcheckpoint.notebook.items import entered_with, is_ordered, names_of, parts_of, read_by
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.weave import LoopNode, loop_key
 from nbcheckpoint.store import Saved
@@ -86,7 +86,7 @@ class Loops:
             outer = self._all[around] if around >= 0 else None
             inside = writes if outer is not None or statement is not node else frozenset()
             made = Loop(which, node, user_ns, inside, pace, every)
-            made.heads = heads
+            made.heads = {head: entered_with(head, user_ns) for head in heads}
             made.lies_in(outer, deep, loop_key(number, which))
             self._all.append(made)
         self.current: Loop | None = None
@@ -222,8 +222,8 @@ class Loop:
         """Is it inside of another loop?"""
         self.inner: list[Loop] = []
         """The loops inside of it."""
-        self.heads: tuple[ast.expr, ...] = ()
-        """Of the `with`s between it and the loop around it."""
+        self.heads: dict[ast.expr, list[Any]] = {}
+        """Of the `with`s between it and the loop around it, and what they would have been entered with at first."""
         self._deep: set[int] = set()
         self._key = -1
         self._shallow = isinstance(every, int) and self.inner_every is None
@@ -328,9 +328,10 @@ class Loop:
         """Which variables go with the iterators as well, and why it cannot be gone on with, if so."""
         for loop in self.chain:
             loop._insists = False
-            unknown = next((head for head in loop.heads if not can_be_reentered(head, user_ns)), None)
-            if unknown is not None:
-                return together, f"`with {ast.unparse(unknown)}` may not be the same when it is entered again"
+            for head, at_first in loop.heads.items():
+                now = entered_with(head, user_ns)
+                if not now or list(map(id, now)) != list(map(id, at_first)):
+                    return together, f"`with {ast.unparse(head)}` may not be the same when it is entered again"
         while True:
             before, insisting = together, [loop._insists for loop in self.chain]
             for loop in self.chain:

@@ -227,6 +227,18 @@ for n0 in range(3):
             l0.append(float(np.float64(1) / n1))
     l0.append(random.random())
 print(l0)""",
+    "in a with of what it changes": """\
+import contextlib
+v0 = ValueError
+l0 = []
+for n0 in range(3):
+    with contextlib.suppress(v0):
+        for n1 in range(3):
+            l0.append(n1)
+            if n0 and n1 == 2:
+                raise v0
+    v0 = KeyError
+print(l0)""",
     "in a with that binds": """import io
 l0 = []
 for n0 in range(3):
@@ -262,7 +274,7 @@ def hosts() -> Iterator[Hosts]:
         made.close()
 
 
-LINES = {"cells": (46, 53, 58), "auto": (48, 53, 63)}
+LINES = {"cells": (46, 53, 64), "auto": (48, 53, 63)}
 """Some forty come before the loops: what is imported has lines, too."""
 if os.environ.get("NBCHECKPOINT_LONG"):
     LINES = dict.fromkeys(LINES, tuple(range(38, 100)))
