@@ -4,8 +4,8 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
-import { partOf, sayProgress } from './format';
-import type { IProblem, IProgress } from './tokens';
+import { partOf, sayProgress, splitPath } from './format';
+import type { IProblem, IProgress, IRun } from './tokens';
 
 /**
  * What went wrong, and what to do about it.
@@ -34,6 +34,44 @@ export function Progress(props: {
         <progress value={partOf(progress)} max={1} aria-label={said} />
       )}
       <span className="nbc-Fact">{said}</span>
+    </span>
+  );
+}
+
+/**
+ * What a run is of: the folder may be cut short, the file is what it is known by.
+ */
+export function Workflow({ path }: { path: string }): JSX.Element {
+  const { folder, name } = splitPath(path);
+  return (
+    <>
+      {folder && (
+        <span className="nbc-Run-folder" dir="auto">
+          {folder}
+        </span>
+      )}
+      <span className="nbc-Run-file" dir="auto">
+        {name}
+      </span>
+    </>
+  );
+}
+
+/**
+ * What people have written on a run: its tags and its note.
+ */
+export function Remarks({ run }: { run: IRun }): JSX.Element | null {
+  if (!run.note && run.tags.length === 0) {
+    return null;
+  }
+  return (
+    <span className="nbc-Run-note">
+      {run.tags.map(tag => (
+        <span key={tag} className="nbc-Tag" dir="auto">
+          {tag}
+        </span>
+      ))}
+      <bdi>{run.note}</bdi>
     </span>
   );
 }

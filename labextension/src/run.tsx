@@ -14,11 +14,11 @@ import {
 } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import { runFacts } from './arrange';
-import { ago, exactTime, runStatus, splitPath } from './format';
+import { ago, exactTime, runStatus } from './format';
 import { Graph } from './graph';
 import { Environment, Events } from './parts';
 import { Pauses } from './pauses';
-import { ProblemNote, Progress } from './note';
+import { ProblemNote, Progress, Remarks, Workflow } from './note';
 import { useNow } from './runs';
 import type { IRunProps } from './steps';
 import { Steps } from './steps';
@@ -112,7 +112,6 @@ function Actions({ run, actions, trans }: IRunProps): JSX.Element {
 
 function About({ run, opened, trans }: IRunProps): JSX.Element {
   const now = useNow(10_000);
-  const { folder, name } = splitPath(run.workflow);
   // The last of them, as in the list: what it is at, rather than what is around that.
   const current = [...opened.steps]
     .reverse()
@@ -120,14 +119,7 @@ function About({ run, opened, trans }: IRunProps): JSX.Element {
   return (
     <div className="nbc-About" title={`${run.workflow} · ${run.id}`}>
       <h3 className="nbc-About-name">
-        {folder && (
-          <span className="nbc-Run-folder" dir="auto">
-            {folder}
-          </span>
-        )}
-        <span className="nbc-Run-file" dir="auto">
-          {name}
-        </span>
+        <Workflow path={run.workflow} />
       </h3>
       <div className="nbc-Facts">
         <span className="nbc-Status">{runStatus(run.status, trans)}</span>
@@ -147,16 +139,7 @@ function About({ run, opened, trans }: IRunProps): JSX.Element {
       {run.status === 'running' && current && (
         <Progress progress={current} trans={trans} />
       )}
-      {(run.note || run.tags.length > 0) && (
-        <p className="nbc-Run-note">
-          {run.tags.map(tag => (
-            <span key={tag} className="nbc-Tag" dir="auto">
-              {tag}
-            </span>
-          ))}
-          <bdi>{run.note}</bdi>
-        </p>
-      )}
+      <Remarks run={run} />
     </div>
   );
 }

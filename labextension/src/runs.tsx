@@ -10,8 +10,8 @@ import { lockIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { IRunRow, ListRow } from './arrange';
 import { arrange, runFacts } from './arrange';
-import { ago, exactTime, runStatus, splitPath } from './format';
-import { Progress } from './note';
+import { ago, exactTime, runStatus } from './format';
+import { Progress, Remarks, Workflow } from './note';
 import type { ICheckpointModel, IRunList } from './tokens';
 import { Windowed } from './windowing';
 
@@ -113,7 +113,6 @@ function RunRow(props: {
 }): JSX.Element {
   const { row, now, trans, act } = props;
   const { run, place } = row;
-  const { folder, name } = splitPath(run.workflow);
   const status = runStatus(run.status, trans);
   return (
     // Keys are the list's business.
@@ -129,14 +128,7 @@ function RunRow(props: {
     >
       <span className="nbc-Dot" title={status} />
       <span className="nbc-Run-name">
-        {folder && (
-          <span className="nbc-Run-folder" dir="auto">
-            {folder}
-          </span>
-        )}
-        <span className="nbc-Run-file" dir="auto">
-          {name}
-        </span>
+        <Workflow path={run.workflow} />
         {run.pinned && (
           <lockIcon.react
             className="nbc-Pin"
@@ -162,16 +154,7 @@ function RunRow(props: {
         ))}
       </span>
       {run.progress && <Progress progress={run.progress} trans={trans} />}
-      {(run.note || run.tags.length > 0) && (
-        <span className="nbc-Run-note">
-          {run.tags.map(tag => (
-            <span key={tag} className="nbc-Tag" dir="auto">
-              {tag}
-            </span>
-          ))}
-          <bdi>{run.note}</bdi>
-        </span>
-      )}
+      <Remarks run={run} />
     </div>
   );
 }

@@ -151,6 +151,8 @@ def test_everything_is_reached_by_keyboard(tidy: Page, lab: Jupyter, folder: str
     panel.get_by_role("listbox", name="Runs").focus()
     tidy.keyboard.press("Enter")
     expect(panel.locator(".nbc-Back")).to_be_focused()
+    # A run's head is there before its steps, and with them its gate and its first tab.
+    expect(panel.get_by_role("button", name="yes")).to_be_visible()
     names = []
     for _ in range(14):
         tidy.keyboard.press("Tab")
