@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 import re
 import reprlib
@@ -156,6 +157,7 @@ def plan(notebook: Path, given: Any, raw: Any, cwd: Path | None, store: str | No
     from nbcheckpoint.notebook.forecast import forecast
     from nbcheckpoint.notebook.request import Request
 
+    _load_nbformat()
     path = notebook.absolute()
     loaded = headless.prepared(Request(notebook, notebook, _values(given, raw)))
     with open_store(headless.located(store, path), create=False) as opened:
@@ -170,6 +172,7 @@ def execute(request: Any, as_json: bool, report: str | None) -> None:
     from nbcheckpoint.cli.watch import summary, watcher
     from nbcheckpoint.notebook import headless
 
+    _load_nbformat()
     watching = watcher(quiet=as_json)
     try:
         with _signals_as_exit_codes():
@@ -191,6 +194,23 @@ def execute(request: Any, as_json: bool, report: str | None) -> None:
     except BrokenPipeError:
         hush(sys.stdout)  # nobody reads it, and the exit code still says how it ended
     sys.exit(exit_code(outcome))
+
+
+def _load_nbformat() -> None:
+    """Without what takes a second and no notebook needs: a grammar of addresses, for schemas that speak of them.
+
+    This process only runs the notebook's kernel; to a flow, whose code may check such a schema, it is not done.
+    """
+    grammar = "rfc3987_syntax"
+    if grammar in sys.modules:
+        return
+    sys.modules[grammar] = None  # type: ignore[assignment]  # the documented way to make its import fail
+    try:
+        importlib.import_module("nbformat")
+    except ImportError:
+        pass  # said by whoever needs it, with what to install
+    finally:
+        del sys.modules[grammar]
 
 
 @contextmanager

@@ -50,12 +50,10 @@ class Committer:
             self._waiting.append((step, call.ticket))
             waited = time.monotonic() - self._last
             many = len(self._waiting) >= _TOGETHER or waited >= _TOGETHER_SECONDS
-            full = (
-                many or seconds >= _SLOW_SECONDS or call.ticket is not None
-            )  # it was said to run: say that it is done
+            said_to_run = call.ticket is not None
             if self._at_the_end:
                 return
-            if full:
+            if many or said_to_run or seconds >= _SLOW_SECONDS:
                 self.commit()
             elif self._bell is None:
                 # The next item may take hours: this one does not wait for it.

@@ -97,6 +97,7 @@ def told(cell: Cell) -> tuple[object, ...]:
     """What the user sees, without times and without the number of the cell."""
     text = "\n".join(cell.traceback)
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    text = re.sub(r"\S*site-packages", "…", text)  # the folder above it may have our name
     text = re.sub(r"In ?\[\d+\]|ipykernel_\d+/\d+\.py|<ipython-input[^>]*>|0x[0-9a-f]+", "…", text)
     errors = re.sub(r"/tmp/ipykernel_\d+/\d+\.py", "…", cell.stderr)
     shown = [d["data"] for d in cell.displays if "nbcheckpoint" not in d["metadata"]]

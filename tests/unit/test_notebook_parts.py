@@ -62,7 +62,8 @@ def test_names_that_are_ipythons_own() -> None:
     assert all(map(namespace.is_user_name, users))
 
 
-def test_sharing_finds_aliases_at_any_depth() -> None:
+def test_sharing_finds_aliases_at_any_depth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespace, "_user_modules", list)  # those of all the tests, with all that they hold
     inner: list[int] = []
     array = np.arange(3)
 
