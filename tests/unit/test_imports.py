@@ -22,6 +22,14 @@ def test_importing_is_light(statement: str) -> None:
     assert not loaded & set(HEAVY)
 
 
+def test_a_notebook_is_run_without_a_grammar_of_addresses() -> None:
+    """jsonschema builds one where it finds the package for it, and that takes a second."""
+    statement = "from nbcheckpoint.cli.headless import _load_nbformat; _load_nbformat()"
+    assert "nbformat" in _modules_after(statement)
+    assert not _modules_after(statement) & {"rfc3987_syntax", "lark"}
+    assert "rfc3987_syntax" in _modules_after(f"{statement}; import rfc3987_syntax"), "who wants it can have it"
+
+
 def test_public_names_are_sorted_and_exist() -> None:
     import nbcheckpoint
 
