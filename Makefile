@@ -10,6 +10,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # An editable install writes it through the link that `develop` has made, and the next one would find it twice.
 STRAY := nbcheckpoint/labextension/install.json
 
+# Tests that talk to kernels wait a third of their time.
+WORKERS ?= $(shell expr $$(nproc) + 1)
+
 .PHONY: help demo lab test test-fast lint types unit ts browser notebooks torture bench machine docs docs-serve format clean
 
 help:
@@ -58,7 +61,7 @@ types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
 unit: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not browser"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not browser"
 
 notebooks: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -q tests/notebooks/run_nbval.py
