@@ -2,8 +2,9 @@
 
 A frame is a place steps can be called in: the body of a flow, or of a step. Steps are told apart within it by their
 name and how often that was called before: their *slot*. It does not depend on what else is called in between, so a
-step that is inserted or removed leaves the others where they were. The frame travels with the context of the
-thread or task (`contextvars`).
+step that is inserted or removed leaves the others where they were. A name may be any text: what a slot is put together
+with (`/`, `#`, the `[]` of a map) is written as in addresses of the web where it is part of a name, so no two places
+share a slot. The frame travels with the context of the thread or task (`contextvars`).
 """
 
 from __future__ import annotations
@@ -46,11 +47,15 @@ class Frame:
     _gate: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def next_slot(self, name: str) -> str:
-        """The place of the next call of that name: `clean#2`, or `train#1/clean#2` below a step."""
+    def next_slot(self, name: str, *, kind: str = "", is_slot: bool = False) -> str:
+        """The place of the next call of that name: `clean#2`, or `train#1/clean#2` below a step.
+
+        `kind` tells a map from a call. `is_slot`: the name is that of a step's place, as of a question about it.
+        """
+        place = (name if is_slot else _quoted(name)) + kind
         with self._lock:
-            self._counts[name] += 1
-            return f"{self.slot}/{name}#{self._counts[name]}".lstrip("/")
+            self._counts[place] += 1
+            return f"{self.slot}/{place}#{self._counts[place]}".removeprefix("/")
 
     def led_to(self, arguments: Any) -> list[str]:
         """The steps whose results are among these arguments; failing that, the one before."""
@@ -67,6 +72,10 @@ class Frame:
                 self._gate = address
             for item in _parts([result]):
                 self._made[id(item)] = address, item
+
+
+def _quoted(name: str) -> str:
+    return name.replace("%", "%25").replace("/", "%2F").replace("#", "%23").replace("[]", "%5B]")
 
 
 def _parts(value: Any, depth: int = 2) -> Iterator[Any]:

@@ -34,6 +34,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
+from urllib.parse import unquote
 
 from msgspec.structs import replace
 
@@ -358,10 +359,11 @@ def find_start(steps: Sequence[Step], run: str, name: str) -> str:
     What a map or a visit of a node consists of is done anew as a whole: naming a part of it is naming it.
     """
     placed = {str(step.meta["slot"]): step for step in steps if "slot" in step.meta and not step.meta.get("flow")}
-    found = next((slot for slot, step in placed.items() if name in (slot, step.name, step.address)), None)
+    names = ((slot, (slot, unquote(slot), step.name, step.address)) for slot, step in placed.items())
+    found = next((slot for slot, known in names if name in known), None)
     if found is None:
-        names = ", ".join(dict.fromkeys(step.name for step in placed.values())) or "none"
-        raise UsageError(f"run {run} has no step {name!r}", hint=f"its steps are: {names}")
+        there = ", ".join(dict.fromkeys(step.name for step in placed.values())) or "none"
+        raise UsageError(f"run {run} has no step {name!r}", hint=f"its steps are: {there}")
     whole = [above for above in (found, *_above(found)) if above in placed and placed[above].kind in ("map", "node")]
     return whole[-1] if whole else found
 

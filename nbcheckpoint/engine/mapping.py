@@ -102,7 +102,7 @@ class Map:
         known: dict[str, Step] = {}
         journal = self.parent.journal if self.parent is not None else None
         if self.parent is not None and journal is not None:
-            slot = self.parent.next_slot(f"{self.spec.name}[]")
+            slot = self.parent.next_slot(self.spec.name, kind="[]")
             address = journal.address(slot, self.parent.address)
             recorded = journal.recorded(slot)
             journal.arrive(slot)

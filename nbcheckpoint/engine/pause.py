@@ -82,7 +82,7 @@ def ask(
     `about` is the slot of the step it concerns, where it is no question of the program's own.
     """
     journal = here.journal
-    slot = here.next_slot(name)
+    slot = here.next_slot(name, is_slot=bool(about))
     address = journal.address(slot, here.address)
     journal.arrive(slot)
     here.asked = here.asked or not about

@@ -308,3 +308,39 @@ def test_options_of_libraries_count_as_inputs(store: Store, ran: list[Any]) -> N
         assert ran == ["work 1", "work 1"]
     finally:
         numpy.seterr(**before)
+
+
+@nbc.step(scope="run")
+def told(n: int) -> str:
+    here = nbc.current()
+    assert here is not None
+    note(here.idempotency_key)
+    trouble(f"told {n}")
+    return here.idempotency_key
+
+
+def named(name: str) -> Any:
+    return told.options(name=name)
+
+
+@nbc.step(scope="run", name="b")
+def around(n: int) -> Any:
+    return named("a")(n), nbc.pause("Well?", name="a#1/c", default=1, timeout=1e-9)
+
+
+@nbc.flow
+def odd() -> Any:
+    calls = [named(name)(1) for name in ("a", "/a", "//a", "b#1/a", "b#1%2Fa", "a[]", "a%5B]", "")]
+    return [*calls, around(1), *named("a").map([1], progress=False), named("c")(2)]
+
+
+def test_no_two_steps_share_a_place_whatever_they_are_called(store: Store, ran: list[Any]) -> None:
+    """A step `b#1/a` stood where the `a` inside of the first `b` does, and `/a` where `a` does: of the same record
+    each took the other's for its own, and a service asked once with the key of one never did the work of the other."""
+    TROUBLE["told 2"] = [KeyboardInterrupt()]
+    cut(odd)
+    found = odd()
+    assert (len(set(ran) - {"told 1", "told 2"}), ran.count("told 1")) == (11, 10)
+    assert len(set(found[:8])) == 8
+    slots = [step.meta["slot"] for step in latest(store).steps(inner=True)]
+    assert len(slots) == len(set(slots)) == 15
