@@ -34,7 +34,9 @@ class Salvaged(NamedTuple):
     kept: int
     """Rows that are what was written."""
     lost: int
-    """Rows that are not. What could not even be found is not counted."""
+    """Rows that are not, and rows that could not be found."""
+    is_exact: bool = True
+    """Does the index say how many there were? If not, more may be lost than that."""
 
 
 def salvage(directory: Path, build: Callable[[Path], None], aside: Path) -> Salvaged:
@@ -42,6 +44,7 @@ def salvage(directory: Path, build: Callable[[Path], None], aside: Path) -> Salv
     if is_in_use(directory / DB):
         raise StoreLocked(f"{directory} is in use", hint="shut down the kernels that use this store first")
     build(aside)
+    there = _number_of_rows(directory / DB)
     kept = lost = 0
     new = connect(aside / DB, mode="rw")
     try:
@@ -56,7 +59,21 @@ def salvage(directory: Path, build: Callable[[Path], None], aside: Path) -> Salv
     finally:
         new.close()
     _exchange(directory, aside)
-    return Salvaged(kept, lost)
+    return Salvaged(kept, max(lost, (there or 0) - kept), there is not None)
+
+
+def _number_of_rows(db: Path) -> int | None:
+    """As the index itself counts them; None where that cannot be read."""
+    if not db.exists():
+        return None
+    con = connect(db, mode="ro")
+    try:
+        ((found,),) = con.execute("SELECT value FROM Settings WHERE key = 'count'").fetchall()
+    except (sqlite3.DatabaseError, UnicodeDecodeError, ValueError):
+        return None
+    finally:
+        con.close()
+    return found if type(found) is int and found >= 0 else None
 
 
 def _rows(db: Path) -> Iterator[tuple[Any, ...]]:

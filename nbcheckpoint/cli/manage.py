@@ -168,6 +168,7 @@ def joined(reports: list[Pruned]) -> Pruned:
         chunks=sum(report.chunks for report in reports),
         bytes=sum(report.bytes for report in reports),
         swept_bytes=sum(report.swept_bytes for report in reports),
+        unread=max((report.unread for report in reports), default=0),
         notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
     )
 

@@ -56,7 +56,10 @@ def prune(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Remove old runs and what nobody uses. The latest, the last successful and pinned runs always stay."""
+    """Remove old runs and what nobody uses. The latest, the last successful and pinned runs always stay.
+
+    Exit code 5 if something was left alone because not everything in the store can be read.
+    """
     policy = Policy.said(older_than=older_than, keep=keep, versions=versions, max_size=max_size)
     with open_store(store, create=False) as opened:
         report = opened.prune(policy, dry_run=True)
@@ -65,6 +68,7 @@ def prune(
                 confirm(f"This {summary(report)}. Go on?", yes=yes)
             report = opened.prune(policy)
     _tell_pruned(report, as_json)
+    sys.exit(5 if report.unread else 0)
 
 
 def _tell_pruned(report: Pruned, as_json: bool) -> None:
@@ -102,6 +106,8 @@ def _tell_verified(result: Verified) -> None:
         say(f"{looked}: all sound")
     else:
         say(f"{looked}: not all of it is sound. nbcheckpoint verify --repair sets the damaged parts aside")
+    if result.removed_chunks:
+        say(f"{count(result.removed_chunks, 'chunk')} no checkpoint uses: removed")
     if result.orphans:
         spare = f"{count(result.orphans, 'chunk')} no checkpoint uses"
         say(f"{spare}: nbcheckpoint prune removes those older than {say_duration(GRACE_SECONDS)}")

@@ -18,7 +18,7 @@ Where anything cannot be read, it may name anything: then no checkpoint and no c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
@@ -27,7 +27,7 @@ from nbcheckpoint.errors import Conflict, NotFound, StoreReadOnly
 from nbcheckpoint.events import emit
 from nbcheckpoint.model import Record
 from nbcheckpoint.retention import Facts, Gone, Policy, Verdict, decide, needed_by_others
-from nbcheckpoint.store.survey import QUARANTINE, Survey, survey
+from nbcheckpoint.store.survey import QUARANTINE, Problem, Survey, survey
 
 if TYPE_CHECKING:
     from nbcheckpoint.store import Store
@@ -66,6 +66,8 @@ class Pruned(Record, frozen=True, kw_only=True):
     swept_bytes: int = 0
     """Given back besides: what dead processes left, and files that had become mostly empty."""
     dry_run: bool = False
+    unread: int = 0
+    """Records that could not be read: because of them something was left alone, as a note says."""
     notes: tuple[str, ...] = ()
     """Whole sentences: what was left alone, and why."""
 
@@ -85,7 +87,7 @@ def prune(
         raise StoreReadOnly(f"nothing can be removed from {store.url}")
     found = survey(store, chunks=dry_run or policy.max_size is not None)
     if found.unread:
-        return Pruned(dry_run=dry_run, notes=_cautious(found, "nothing"))
+        return Pruned(dry_run=dry_run, unread=len(found.unread), notes=_cautious(found.unread, "nothing"))
     verdict = decide(
         [run for run, _ in found.runs.values()],
         found.facts(),
@@ -108,7 +110,7 @@ def delete_run(store: Store, run: str, *, grace_seconds: float = AT_ONCE_SECONDS
     why = Gone(id=run, code="deleted", why="it was deleted")
     if found.unread:
         _delete_records(store, run, None)
-        return Pruned(runs=(why,), notes=_cautious(found, "no checkpoint"))
+        return Pruned(runs=(why,), unread=len(found.unread), notes=_cautious(found.unread, "no checkpoint"))
     mine = {checkpoint for _, checkpoint in found.steps.get(run, ())}
     gone = tuple(
         Gone(id=facts.id, code="deleted", why=f"only run {run} used it")
@@ -133,7 +135,7 @@ def _carry_out(
             _delete_keys(store, keys)
     _delete_keys(store, [key for key in found.quarantined if key[len(QUARANTINE) :] < quarantine_before])
     checkpoints = _delete_checkpoints(store, found, verdict.checkpoints)
-    chunks, size, notes = collect(store, grace_seconds)
+    chunks, size, unread = collect(store, grace_seconds)
     store._sync()  # so that a save under way learns of what it lost, not the sweep
     swept = store.backend.sweep(grace_seconds) if isinstance(store.backend, Sweeping) else 0
     store._sync()
@@ -143,7 +145,8 @@ def _carry_out(
         chunks=chunks,
         bytes=size,
         swept_bytes=swept,
-        notes=(*verdict.notes, *notes),
+        unread=len(unread),
+        notes=(*verdict.notes, *(_cautious(unread, "no chunk") if unread else ())),
     )
 
 
@@ -199,11 +202,11 @@ def _delete_checkpoint(store: Store, before: Survey, gone: Gone) -> bool:
     return deleted
 
 
-def collect(store: Store, grace_seconds: float) -> tuple[int, int, tuple[str, ...]]:
-    """Delete the chunks no record names: how many, how many bytes, and what was left alone."""
+def collect(store: Store, grace_seconds: float) -> tuple[int, int, Sequence[Problem]]:
+    """Delete the chunks no record names: how many, how many bytes; none if there is something that cannot be read."""
     found = survey(store)
     if found.unread:
-        return 0, 0, _cautious(found, "no chunk")
+        return 0, 0, found.unread
     live, count, size = found.live, 0, 0
     backend = cast(Ageing, store.backend)
     for name, _, age in store.backend.scan_chunks():
@@ -242,8 +245,8 @@ def _stamp(policy: Policy, now: datetime | None) -> str:
     return f"{datetime.fromtimestamp(max(0.0, moment), timezone.utc):%Y%m%dT%H%M%S}"
 
 
-def _cautious(found: Survey, what: str) -> tuple[str, ...]:
-    first = found.unread[0]
-    more = f", and {len(found.unread) - 1} more" if len(found.unread) > 1 else ""
+def _cautious(unread: Sequence[Problem], what: str) -> tuple[str, ...]:
+    first = unread[0]
+    more = f", and {len(unread) - 1} more" if len(unread) > 1 else ""
     advice = "a later version is needed" if first.kind == "too new" else "nbcheckpoint verify --repair helps"
     return (f"{what} was removed, because not everything can be read ({first.text}{more}); {advice}",)

@@ -66,6 +66,7 @@ class Verified(Record, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     repaired: bool = False
     removed_chunks: int = 0
+    """Those no record names, and old enough: a repair removes them."""
     notes: tuple[str, ...] = ()
     """Whole sentences: what else was done."""
 
@@ -112,13 +113,15 @@ def salvage(location: str) -> str:
     until = time.monotonic() + LOOK_SECONDS
     while True:
         try:
-            kept, lost = DiskBackend.salvage(location.removeprefix("file://"))
+            kept, lost, is_exact = DiskBackend.salvage(location.removeprefix("file://"))
             break
         except StoreLocked:
             if time.monotonic() > until:
                 raise
             time.sleep(0.02)
-    found = f"{kept} entries kept, {lost} lost" if kept or lost else "nothing of it could be read, so it is empty"
+    found = f"{kept} entries kept, {'' if is_exact else 'at least '}{lost} lost"
+    if not kept:
+        found = "nothing of it could be read, so it is empty"
     return f"the index was rebuilt: {found}; the old one is in quarantine"
 
 
@@ -144,7 +147,7 @@ def verify(
         records=_count(found),
         chunks=chunks,
         bytes=size,
-        orphans=orphans,
+        orphans=max(0, orphans - removed),
         untrusted=sum(problem.kind == "untrusted" for problem in problems),
         problems=tuple(problems),
         repaired=repair,

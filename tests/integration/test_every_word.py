@@ -24,7 +24,7 @@ from tests.stores import add_run, add_step
 pytestmark = pytest.mark.slow
 
 RUN = {field.encode_name for field in fields(Run)}
-PRUNED = {"runs", "checkpoints", "chunks", "bytes", "swept_bytes", "dry_run", "notes"}
+PRUNED = {"runs", "checkpoints", "chunks", "bytes", "swept_bytes", "dry_run", "unread", "notes"}
 MOVED = {"run", "file", "records", "chunks", "bytes", "trusted", "notes"}
 TRUSTED = {"id", "runs", "steps", "checkpoints", "chunks", "names"}
 OUTCOME = {

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from nbcheckpoint.backend.disk_clock import boot_seconds
 from nbcheckpoint.cli import main
 from nbcheckpoint.cli import upkeep as words
 from nbcheckpoint.model import Checkpoint, Run
@@ -188,6 +189,30 @@ def test_verify_rebuilds_an_index_with_a_damaged_entry(folder: str) -> None:
     assert asked("verify", store=folder)["clean"] is True
     assert {run.workflow for run in runs_in(folder).values()} == {"old.ipynb"}
     assert list((Path(folder) / "quarantine").iterdir()), "the old index is kept"
+
+
+def test_what_cannot_be_read_keeps_prune_from_removing_and_it_says_so(folder: str) -> None:
+    with open_store(folder) as store:
+        store.backend.put("checkpoint/x", b"not a record")
+    assert "nothing was removed, because" in call("prune", "--yes", store=folder, code=5).output
+    assert asked("prune", "--dry-run", store=folder, code=5)["unread"] == 1
+    call("verify", "--repair", store=folder)
+    assert len(asked("prune", "--yes", store=folder)["runs"]) == 1
+
+
+def test_a_repair_says_which_chunks_it_has_removed(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks that nobody used were gone, and it said that nothing was lost."""
+    with sqlite3.connect(Path(folder) / "cache.db") as index:
+        index.execute("DELETE FROM Cache WHERE key LIKE 'r/checkpoint/%'")
+    index.close()
+    later = boot_seconds() + 7200
+    monkeypatch.setattr("nbcheckpoint.backend.disk_rows.boot_seconds", lambda: later)
+    spare = asked("verify", store=folder)["orphans"]
+    shown = call("verify", "--repair", store=folder).output
+    assert spare
+    assert f"{spare} chunk" in shown
+    assert "removed" in shown
+    assert asked("verify", store=folder)["orphans"] == 0
 
 
 def test_doctor_says_where_things_are(folder: str) -> None:

@@ -88,7 +88,7 @@ def test_a_dry_run_foretells_it_and_changes_nothing(store: Store) -> None:
 def test_the_report_is_plain_data(store: Store) -> None:
     old_and_new(store)
     shown = msgspec.json.decode(msgspec.json.encode(prune(store, grace_seconds=0).to_dict()))
-    assert shown.keys() == {"runs", "checkpoints", "chunks", "bytes", "swept_bytes", "dry_run", "notes"}
+    assert shown.keys() == {"runs", "checkpoints", "chunks", "bytes", "swept_bytes", "dry_run", "unread", "notes"}
     assert shown["runs"][0].keys() == {"id", "code", "why"}
 
 
