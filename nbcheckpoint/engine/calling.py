@@ -54,7 +54,7 @@ from nbcheckpoint.errors import (
 )
 from nbcheckpoint.events import emit
 from nbcheckpoint.fingerprint import explain, files, rng
-from nbcheckpoint.model import Checkpoint, FileSeen, Reason, Step, StepKind, StepStatus, utc_now
+from nbcheckpoint.model import Checkpoint, Reason, Step, StepKind, StepStatus, utc_now
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT
 from nbcheckpoint.units import say_size
@@ -76,8 +76,6 @@ class Outcome:
     value: Any
     step: Step | None = None
     checkpoint: str = ""
-    files: tuple[FileSeen, ...] = ()
-    """What it has read and written, if that is told by nobody else: it was carried out elsewhere, and is not saved."""
 
 
 class Call:
@@ -425,8 +423,7 @@ class Call:
         done = self._close(saved, seconds, marks, problem)
         if problem:
             self.warn(f"it is not saved: {problem}")
-        seen = tuple(watch.seen()) if saved is None and self.is_apart else ()
-        return Outcome(value, done, saved.id if saved else "", seen)
+        return Outcome(value, done, saved.id if saved else "")
 
     def is_due(self, marked: bool) -> bool:
         """Is it to be saved, as `every` and `granularity` say?"""

@@ -25,7 +25,7 @@ from nbcheckpoint.engine.context import inside
 from nbcheckpoint.engine.effects import drive, drive_async
 from nbcheckpoint.engine.journal import Ticket
 from nbcheckpoint.engine.watching import watching
-from nbcheckpoint.engine.worker import Done, packed, work
+from nbcheckpoint.engine.worker import Done, packed, read_before, work
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.fingerprint import files
 from nbcheckpoint.model import Step
@@ -266,7 +266,8 @@ def received(call: Call, answer: Future[Done]) -> Outcome:
     assert call.parent is not None
     try:
         done = answer.result()
-    except BaseException:
+    except BaseException as error:
+        files.include(read_before(error))
         came_to_nothing(call)
         raise
     step = Step.from_json(done.step)

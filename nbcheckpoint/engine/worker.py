@@ -2,6 +2,8 @@
 
 It works with a store of its own, opened by URL. Whoever sent it may be gone by then: the result is in the store, and
 whoever resumes the run finds it. If somebody has taken the step over meanwhile, the completion is refused (fenced).
+What it has read counts for the steps it is part of, in the process that sent it: it stands in the checkpoint, or goes
+back with the result, or with the error, which may be caught there.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from nbcheckpoint.engine.calling import Call
 from nbcheckpoint.engine.context import Frame
 from nbcheckpoint.engine.effects import drive
 from nbcheckpoint.engine.journal import Journal, Ticket
+from nbcheckpoint.engine.watching import watching
 from nbcheckpoint.model import FileSeen, Run, Step
 from nbcheckpoint.store import Store, open_store
 
@@ -31,6 +34,18 @@ class Done(NamedTuple):
     """The result itself, only where it was not saved."""
     files: tuple[FileSeen, ...] = ()
     """What it has read and written, only then as well: else that stands in the checkpoint."""
+
+
+_FILES = "__nbcheckpoint_files__"
+"""An attribute of errors: what was read and written before they were raised."""
+UNKNOWN = (FileSeen(path=""),)
+"""Of a worker that has died, or whose error does not carry what it is given: that never matches."""
+
+
+def read_before(error: BaseException) -> tuple[FileSeen, ...]:
+    """What a worker had read and written when it raised this. Taken off it: it is nobody else's."""
+    found: tuple[FileSeen, ...] = vars(error).pop(_FILES, UNKNOWN)
+    return found
 
 
 def packed(call: Call) -> bytes:
@@ -77,11 +92,17 @@ def work(order: bytes) -> Done:
         told["reached"],
         told["identity"],
     )
-    outcome = drive(call.attempts())
+    watch = call.watch()
+    try:
+        with watching(watch):
+            outcome = drive(call.attempts())
+    except BaseException as error:
+        vars(error)[_FILES] = watch.seen()
+        raise
     ended = outcome.step or call.ticket.step  # type: ignore[union-attr]  # it was adopted with one
     if outcome.checkpoint:
         return Done(ended.to_json(), outcome.checkpoint, b"")
-    return Done(ended.to_json(), "", cloudpickle.dumps(outcome.value, protocol=5), outcome.files)
+    return Done(ended.to_json(), "", cloudpickle.dumps(outcome.value, protocol=5), watch.seen())
 
 
 def _store(url: str) -> Store:

@@ -50,7 +50,9 @@ def noun(item: Input) -> str:
 def changed_file(file: FileSeen, *, exists: bool) -> Reason:
     """A file that is not what it was."""
     name = file.path.rpartition("/")[2]
-    if not exists:
+    if not file.path:
+        text = "a worker has failed, and what it had read is not known"
+    elif not exists:
         text = f"the file it wrote is gone: {name}" if file.written else f"file {name} is gone"
     elif not file.digest:
         text = f"file {name} changed while it was being used"

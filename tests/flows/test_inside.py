@@ -4,11 +4,13 @@ back."""
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -236,6 +238,51 @@ def test_what_a_worker_has_read_counts_though_its_result_is_not_saved(store: Sto
         for text in ("before", "and after"):
             Path(path + ".txt").write_text(text)
             assert sending_unsaved(path, pool) == (text, [text])
+
+
+class Quiet(Exception):
+    """Takes nothing along to another process but itself."""
+
+    def __reduce__(self) -> Any:
+        return Quiet, ()
+
+
+@nbc.step
+def read_or_raise(path: str, how: str) -> str:
+    with open(path + ".txt") as file:
+        text = file.read()
+    if text == "before":
+        if how == "dies":
+            os._exit(1)
+        raise Quiet if how == "quiet" else OSError(text)
+    return text
+
+
+@nbc.step(ignore=("workers",))
+def made_do(path: str, how: str, workers: Any) -> Any:
+    try:
+        return read_or_raise.submit(path, how, executor=workers).result()
+    except (OSError, Quiet, BrokenProcessPool) as error:
+        return type(error).__name__
+
+
+@nbc.flow(ignore=("workers",))
+def making_do(path: str, how: str, workers: Any) -> Any:
+    return made_do(path, how, workers)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:flow making")
+def test_what_a_worker_has_read_counts_though_its_error_was_caught(store: Store, tmp_path: Path) -> None:
+    path, said = str(tmp_path / "data"), {"plain": "OSError", "quiet": "Quiet", "dies": "BrokenProcessPool"}
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        Path(path + ".txt").write_text("before")
+        assert {how: making_do(path, how, pool) for how in said} == said
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        assert making_do(path, "plain", pool) == "OSError"
+        assert [step.status for step in latest(store).steps() if step.name == "made_do"] == ["restored"]
+        Path(path + ".txt").write_text("and after")
+        assert {how: making_do(path, how, pool) for how in said} == dict.fromkeys(said, "and after")
 
 
 # Questions
