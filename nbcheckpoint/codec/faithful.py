@@ -4,6 +4,7 @@
     for a dict's iterator     pickle writes a list: it would not notice that the dict has changed meanwhile
     for a list's iterator     pickle moves it back to the end of a list that has meanwhile become shorter
     for an exception          pickle leaves out its cause and context
+    for a weak proxy          pickle writes the object behind it: there would be two of them
     for an open file, a view of bytes    cloudpickle writes their content, as text and bytes
 
 Here they are written so that they come back as what they are, or they are refused, and then named. Tracebacks are not
@@ -18,6 +19,7 @@ import io
 import itertools
 import operator
 import pickle
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -118,5 +120,6 @@ _exact: dict[type, Reducer] = {
     **dict.fromkeys(_iterator_names, _reduce_iterator),
     **dict.fromkeys(map(type, _places), _reduce_place),
     type(iter(_set)): _refuse("an iterator over a set: its order is another one next time"),
+    **dict.fromkeys(weakref.ProxyTypes, _refuse("a weak proxy")),
     memoryview: _reduce_memory,
 }

@@ -371,7 +371,7 @@ def _try(value: Any, definitions: Definitions) -> Exception | None:
         pickler = _pickler(definitions)(_Nowhere(), protocol=5, buffer_callback=lambda _: False)
         pickler.dump(value)
     except Exception as error:  # whatever a user's __reduce__ may raise
-        return error
+        return error.with_traceback(None)  # whose frames hold the value, and each other
     return None
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import gc
 import os
 import re
 import secrets
@@ -33,6 +34,8 @@ from nbcheckpoint.store import Store
 from nbcheckpoint.store.saving import definition_digest
 
 _ANYTHING = frozenset({"eval", "exec", "globals", "locals", "vars", "__import__", "compile", "breakpoint"})
+_ANYWHERE = frozenset({"f_globals", "f_locals", "__globals__", "user_ns", "user_global_ns", "__subclasses__"})
+"""Attributes that lead to whatever there is."""
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "expandvars"})
 _FOLDER = frozenset({"getcwd", "cwd", "abspath", "resolve", "realpath", "chdir"})
 LOOKS_FOR_FILES = frozenset(
@@ -242,9 +245,14 @@ def never_saved(identity: Identity, namespace: dict[str, Any], own: Names, histo
     anything = sorted((_ANYTHING & reads & vars(builtins).keys()) - namespace.keys())
     if anything:
         return f"it uses {anything[0]}(): what that reads cannot be known"
+    anywhere = sorted(_ANYWHERE & identity.mentions.attributes)
+    if anywhere:
+        return f"it uses {anywhere[0]}: what that reads cannot be known"
     if "id" in reads and "id" not in namespace:
         return "it uses id(): that is another number next time"
     modules = [value for value in identity.values.values() if isinstance(value, types.ModuleType)]
+    if gc in modules and {"get_objects", "get_referrers"} & identity.mentions.attributes:
+        return "it asks the garbage collector what there is"
     if "getattr" in reads and any(map(is_user_code, modules)):
         return "it uses getattr() and a module of yours: what it reads there cannot be known"
     if {"setattr", "delattr"} & own.reads and modules:

@@ -30,6 +30,7 @@ import pickle
 import sys
 import time
 import types
+import weakref
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -355,21 +356,17 @@ class Digester:
         return known[0], known[1], at - known[2]
 
 
-class _DigestPickler(pickle.Pickler):
-    def __init__(self, hasher: Any, digester: Digester, label: str) -> None:
-        super().__init__(_Hashing(hasher), protocol=5, buffer_callback=self._take)
-        self.fast = True
-        if "torch" in sys.modules:
-            self.dispatch_table = {**copyreg.dispatch_table, **tensors.reducers()}
-        self._hasher = hasher
-        self._digester = digester
-        self._label = label
-        self._deadline = digester.deadline
-        self._met = 0
+class _Buffers:
+    """Takes the buffers of a pickle into the hash. Apart from the pickler: one that held its own method would keep all
+    it has met until the collector comes by, and with it the memory of what the user has deleted."""
 
-    def _take(self, buffer: pickle.PickleBuffer) -> bool:
+    def __init__(self, hasher: Any, digester: Digester, label: str) -> None:
+        self._hasher, self._digester, self._label = hasher, digester, label
+
+    def take(self, buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
-        if self._deadline is not None and time.thread_time() + raw.nbytes / _TOKEN_RATE > self._deadline:
+        deadline = self._digester.deadline
+        if deadline is not None and time.thread_time() + raw.nbytes / _TOKEN_RATE > deadline:
             raise Unaffordable(self._label)
         if self._digester.provisional and raw.nbytes >= LARGE:
             token, known = _named.token(raw)
@@ -380,6 +377,19 @@ class _DigestPickler(pickle.Pickler):
             name = _named(raw)
         self._hasher.update(f"<{raw.nbytes} {name}>".encode())
         return False
+
+
+class _DigestPickler(pickle.Pickler):
+    def __init__(self, hasher: Any, digester: Digester, label: str) -> None:
+        super().__init__(_Hashing(hasher), protocol=5, buffer_callback=_Buffers(hasher, digester, label).take)
+        self.fast = True
+        if "torch" in sys.modules:
+            self.dispatch_table = {**copyreg.dispatch_table, **tensors.reducers()}
+        self._hasher = hasher
+        self._digester = digester
+        self._label = label
+        self._deadline = digester.deadline
+        self._met = 0
 
     def persistent_id(self, obj: Any) -> Any:
         """Called for every object there is: everything common must leave early."""
@@ -432,6 +442,8 @@ class _DigestPickler(pickle.Pickler):
         return ("closure", function.__module__, self._digester.function(self._label, function))
 
     def _mutable(self, obj: Any) -> Any:
+        if type(obj) in weakref.ProxyTypes:
+            raise Unidentified(self._label, "a weak proxy passes for what is behind it")
         met = self._digester.meet(self._label, obj)
         if met is not None:
             return ("again", *met)

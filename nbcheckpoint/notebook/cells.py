@@ -559,6 +559,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             running.figures.release()
             running.recorder.stop()
             running.undo()
+            running.undo = lambda: None  # it knows the statement, which knows all there was: what is deleted is freed
             if running.loops is not None:
                 running.loops.stop()
 

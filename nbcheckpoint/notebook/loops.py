@@ -197,6 +197,7 @@ class Loops:
     def stop(self) -> None:
         for loop in self._all:
             loop.stop()
+            loop.let_go()
 
 
 class Loop:
@@ -564,6 +565,10 @@ class Loop:
         if self._watch is not None:
             self._watch.call_off()
         self.to_tell = self.rung = False
+
+    def let_go(self) -> None:
+        """Nothing is saved of it any more. The loops of a statement know each other: what they hold would stay."""
+        self._last, self._trail, self.start, self.heads = _UNKNOWN, None, {}, {}
 
 
 def _of(key: str, loop: Loop) -> str:

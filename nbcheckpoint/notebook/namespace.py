@@ -5,11 +5,13 @@ The namespace stays the plain dict it is. It is looked at before and after a cel
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import operator
 import re
 import sys
 import types
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -75,7 +77,7 @@ def sharing(
     touches = tensors.touching(mine.values())
     found = set()
     for name, value in (*namespace.items(), *_user_modules()):
-        if name in wanted or not is_user_name(name) or isinstance(value, _IMMUTABLE):
+        if name in wanted or not is_user_name(name) or type(value) in _PLAIN:
             continue
         theirs = _reachable([value], budget)
         if theirs is None:
@@ -119,6 +121,10 @@ def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
     stack = list(values)
     while stack:
         obj = stack.pop()
+        if type(obj) in weakref.ProxyTypes:
+            found[id(obj)] = obj
+            stack.extend(_behind(obj))
+            continue
         if isinstance(obj, _IMMUTABLE) or id(obj) in found or id(obj) in passed:
             continue
         budget[0] -= 1 + _length(obj) // _PLAIN_SHARE
@@ -136,9 +142,17 @@ def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
             if obj.base is not None:
                 stack.append(obj.base)
         stack.extend(_not_plain(gc.get_referents(obj)))
+        if isinstance(obj, weakref.ref):
+            stack.append(obj())
         if tensor is not None and isinstance(obj, tensor):
             stack.extend(tensors.parts(obj))
     return found
+
+
+def _behind(proxy: Any) -> Iterator[Any]:
+    """What a weak proxy passes for, if that is still there: whatever it is asked, its object answers."""
+    with contextlib.suppress(ReferenceError):
+        yield proxy.__init__.__self__
 
 
 def _made_at_run_time(obj: Any) -> Iterator[Any]:

@@ -56,10 +56,11 @@ def packages(namespace: Iterable[Any]) -> dict[str, str]:
     """Package -> version of the modules, functions and classes among these values."""
     found: set[str] = set()
     for value in list(namespace):
-        # By type, so that no attribute of the user's own objects is asked for.
-        if isinstance(value, ModuleType):
+        # By type, so that no attribute of the user's own objects is asked for: a weak proxy's may be gone.
+        kind = type(value)
+        if issubclass(kind, ModuleType):
             found.add(ModuleType.__getattribute__(value, "__name__").partition(".")[0])
-        elif isinstance(value, (FunctionType, type)):
+        elif issubclass(kind, (FunctionType, type)):
             found.add(str(value.__module__).partition(".")[0])
     installed = {name: _installed(name, _site()) for name in sorted(found - sys.stdlib_module_names)[:MOST_PACKAGES]}
     return {name: version for name, version in installed.items() if version}

@@ -138,6 +138,20 @@ CODE = {
         "r = issubclass(B, A)",
         "r",
     ),
+    "the classes below a class": (
+        "class A: pass\nclass B(A): pass\ndef names(): return [c.__name__ for c in A.__subclasses__()]",
+        "class C(A): pass",
+        "r = names()",
+        "r",
+    ),
+    "a variable of a frame": ("import sys\nn = 'k'; k = 1", "k = 2", "r = sys._getframe().f_globals[n]", "r"),
+    "a variable of the shell": ("n = 'k'; k = 1", "k = 2", "r = get_ipython().user_ns[n]", "r"),
+    "what the garbage collector knows": (
+        "import gc\nclass A: pass\nl = [A()]\ndef count(): return sum(type(o) is A for o in gc.get_objects())",
+        "l.append(A())",
+        "r = count()",
+        "r > len(l) - 1",
+    ),
     "a name tuple's default": (
         "import typing\nclass P(typing.NamedTuple):\n    a: int = 1",
         "class P(typing.NamedTuple):\n    a: int = 2",
@@ -219,6 +233,30 @@ DATA = {
         "r",
     ),
     "an iterator that has moved": ("i = iter([1, 2, 3])", "next(i)", "r = next(i)", "r"),
+    "what a weak reference leads to": (
+        "import weakref\nclass A: n = 1\na = A(); w = weakref.ref(a)",
+        "a = A(); w = weakref.ref(a)",
+        "a.n = 2",
+        "w() is a",
+    ),
+    "what a weak proxy leads to": (
+        "import weakref\nclass A: n = 1\na = A()",
+        "a = A(); l.clear()",
+        "l = [weakref.proxy(a)]",
+        "(setattr(l[0], 'n', 2), a.n)",
+    ),
+    "a weak set": (
+        "import weakref\nclass A: n = 1\na = A(); s = weakref.WeakSet([a])",
+        "a = A(); s = weakref.WeakSet([a])",
+        "a.n = 2",
+        "[x.n for x in s]",
+    ),
+    "deleted, and gone at once": (
+        "import gc, weakref\nclass A: pass\ngc.disable()\na = A(); w = weakref.ref(a); l = [1, w]",
+        "a = A(); w = weakref.ref(a); l = [1, w]",
+        "b = [a]\nfor l[0] in b: a.x = 1\nv = w\ndel a, b, l",
+        "(w() is None, gc.enable())",
+    ),
     "a time zone": (
         "import datetime\nt = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)",
         "t = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(0), 'X'))",
