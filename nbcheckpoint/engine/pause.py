@@ -21,7 +21,7 @@ from nbcheckpoint.errors import Conflict, Paused, UsageError
 from nbcheckpoint.events import emit
 from nbcheckpoint.model import Pause, Step, utc_now
 from nbcheckpoint.store import Store
-from nbcheckpoint.store.pauses import check
+from nbcheckpoint.store.pauses import check, plain
 from nbcheckpoint.units import parse_age
 
 _NOTHING: Any = object()
@@ -60,8 +60,6 @@ def pause(
         here = context.ambient[0]()
         context.asked.append(here.journal.run_id)
     chosen = tuple(choices) if choices is not None else None
-    if default is not _NOTHING and chosen is not None and default not in chosen:
-        raise UsageError(f"pause {name!r}: the default {default!r} is not among the choices")
     return ask(here, name, prompt, chosen, schema=schema, default=default, timeout=timeout, reask=reask)
 
 
@@ -90,11 +88,12 @@ def ask(
     question = Pause(
         name=shown,
         prompt=prompt,
-        choices=choices,
+        choices=tuple(map(plain, choices)) if choices is not None else None,
         schema=msgspec.json.schema(schema) if schema is not None else None,
-        default=None if default is _NOTHING else default,
         until=_until(journal.recorded(slot), timeout),
     )
+    if default is not _NOTHING:
+        question = replace(question, default=_checked(question, default, schema))
     step = _opened(here, slot, address, question, reask=reask, about=about)
     if "answer" not in step.meta and question.until and question.until <= utc_now():
         step = _answer_by_default(here, address, question)
@@ -102,8 +101,19 @@ def ask(
         for tell in tuple(openers):
             tell(journal.store, step.run, question)
         emit("pause_opened", run=step.run, step=address, name=shown, prompt=prompt)
-        raise Paused(step.run, shown, prompt, choices=choices)
-    return _taken(here, step, question, schema)
+        raise Paused(step.run, shown, prompt, choices=question.choices)
+    return _taken(here, step, question, schema, choices)
+
+
+def _checked(question: Pause, default: Any, schema: Any) -> Any:
+    """A default is an answer: that it is none is better known before it is needed. Raises UsageError."""
+    try:
+        written = check(question, default)
+        if schema is not None:
+            msgspec.convert(written, schema, str_keys=True)
+    except (UsageError, msgspec.ValidationError) as error:
+        raise UsageError(f"pause {question.name!r}: its default is no answer: {error}") from error
+    return written
 
 
 def _shown(here: Frame, name: str, slot: str) -> str:
@@ -163,12 +173,12 @@ def _answer_by_default(here: Frame, address: str, question: Pause) -> Step:
         return here.journal.store.step(here.journal.run_id, address)[0]
 
 
-def _taken(here: Frame, step: Step, question: Pause, schema: Any) -> Any:
+def _taken(here: Frame, step: Step, question: Pause, schema: Any, choices: tuple[Any, ...] | None) -> Any:
     """The answer, if it is one; else the question is asked again, with what was wrong."""
     journal, value = here.journal, step.meta["answer"]["value"]
     try:
         check(question, value)
-        value = msgspec.convert(value, schema) if schema is not None else value
+        value = msgspec.convert(value, schema, str_keys=True) if schema is not None else _chosen(value, choices)
     except (UsageError, msgspec.ValidationError) as error:
         meta = {key: found for key, found in step.meta.items() if key not in ("answer", "taken")}
         journal.store.put_step(replace(step, status="paused", meta=meta), durable=True)
@@ -178,3 +188,9 @@ def _taken(here: Frame, step: Step, question: Pause, schema: Any) -> Any:
     journal.reload(str(step.meta["slot"]), step.address)
     here.made(step.address, value, gate=True)
     return value
+
+
+def _chosen(value: Any, choices: tuple[Any, ...] | None) -> Any:
+    """The very choice that was made: a tuple or a member of an enum is written down as something else."""
+    made = [choice for choice in choices or () if plain(choice) == value]
+    return next((choice for choice in made if type(choice) is type(value)), made[0] if made else value)

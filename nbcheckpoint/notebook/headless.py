@@ -25,7 +25,6 @@ from nbcheckpoint.notebook.outfile import OutFile
 from nbcheckpoint.notebook.request import CellOutcome, Outcome, Request, Watcher
 from nbcheckpoint.notebook.runner import WAITS, CellFailed, Headless, KernelDied, Listener, Stopped, TimedOut
 from nbcheckpoint.notebook.session import UNATTENDED, workflow_of
-from nbcheckpoint.redact import HIDDEN, is_secret
 from nbcheckpoint.store import Store, open_store
 from nbcheckpoint.store.liveness import is_alive, is_this_process, this_process
 
@@ -154,7 +153,7 @@ class _Execution:
                 taken = _taken(store, earlier, asked) if earlier is not None else None
                 if taken is not None:
                     return taken
-                begun = store.begin_run(workflow, inputs=_shown_inputs(self._request.parameters), meta=asked)
+                begun = store.begin_run(workflow, inputs=self._request.inputs(), meta=asked)
                 if self._request.fresh:
                     asked[UNATTENDED]["since"] = begun.created
                     begun = store.update_run(begun.id, meta=asked)
@@ -252,10 +251,6 @@ def clear(notebook: Any) -> None:
 def default_out(notebook: Path) -> Path:
     """`analysis.out.ipynb` for `analysis.ipynb`."""
     return notebook.with_name(f"{notebook.stem}.out.ipynb")
-
-
-def _shown_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: HIDDEN if is_secret(name) else value for name, value in given.items()}
 
 
 def _unfinished(store: Store, workflow: str, asked: Mapping[str, Any]) -> Run | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import json
+import keyword
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,7 +37,7 @@ def parse(text: str) -> Any:
 def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same, if every name is one. Raises UsageError."""
     for name in values:
-        if not name.isidentifier():
+        if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"{name!r} is not a name", hint="-p NAME VALUE sets a variable of that name")
     return dict(values)
 

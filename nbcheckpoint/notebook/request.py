@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -36,7 +37,13 @@ class Request:
         """What the record keeps. Parameters are the run's inputs."""
         found = asdict(replace(self, parameters={}))
         found = {name: str(value) if isinstance(value, Path) else value for name, value in found.items()}
-        return {name: value for name, value in found.items() if name not in ("parameters", "store", "fresh")}
+        found = {name: value for name, value in found.items() if name not in ("parameters", "store", "fresh")}
+        return {**found, "floats": [name for name, value in self.parameters.items() if _is_endless(value)]}
+
+    def inputs(self) -> dict[str, Any]:
+        """The parameters as the record shows them. JSON has no NaN and nothing without end: `floats` names those."""
+        plain = {name: str(value) if _is_endless(value) else value for name, value in self.parameters.items()}
+        return {name: HIDDEN if is_secret(name) else value for name, value in plain.items()}
 
     @classmethod
     def of_run(cls, run: Run, store: str | None) -> Request:
@@ -54,7 +61,12 @@ class Request:
             )
         known = {name: meta[name] for name in cls.__dataclass_fields__ if name in meta}
         paths = {name: Path(known[name]) for name in ("notebook", "out", "cwd") if known.get(name)}
-        return cls(**{**known, **paths, "parameters": run.inputs, "store": store, "auto": tuple(known.get("auto", ()))})
+        given = {**run.inputs, **{name: float(run.inputs[name]) for name in meta.get("floats", ())}}
+        return cls(**{**known, **paths, "parameters": given, "store": store, "auto": tuple(known.get("auto", ()))})
+
+
+def _is_endless(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ and the other is told, and whoever goes on with the run finds it there. Nobody h
 from __future__ import annotations
 
 import difflib
+import json
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,8 +42,7 @@ def answer(store: Store, run: str, pause: str, value: Any) -> Step:
             if asked is not None and _is_same(given, value):
                 return step  # said again, perhaps by a cell that was killed and runs again
             raise UsageError(f"{pause!r} has been answered already: {given!r}", hint="the first answer is the answer")
-        check(asked, value)
-        said = {**step.meta, "answer": {"value": value, "at": utc_now()}}
+        said = {**step.meta, "answer": {"value": check(asked, value), "at": utc_now()}}
         try:
             store.put_step(replace(step, status="completed", meta=said), expect=version, durable=True)
         except Conflict:
@@ -54,8 +54,8 @@ def answer(store: Store, run: str, pause: str, value: Any) -> Step:
 
 def _is_same(given: Any, value: Any) -> bool:
     try:
-        return msgspec.json.encode(given) == msgspec.json.encode(value)
-    except (TypeError, ValueError):
+        return msgspec.json.encode(given) == msgspec.json.encode(plain(value))
+    except UsageError:
         return False
 
 
@@ -68,18 +68,38 @@ def _find(store: Store, run: str, pause: str) -> Step:
     raise NotFound(f"run {run} asks nothing called {pause!r}", hint=hint)
 
 
-def check(asked: Pause, value: Any) -> None:
-    """Raises UsageError for an answer the question does not take."""
+def plain(value: Any) -> Any:
+    """A value as records keep it. Raises UsageError for what they cannot: also NaN, and numbers without end."""
     try:
-        msgspec.json.encode(value)
+        written = msgspec.to_builtins(value, str_keys=True)
+        json.dumps(written, allow_nan=False)
+        return msgspec.json.decode(msgspec.json.encode(written))
     except (TypeError, ValueError) as error:
         raise UsageError(f"an answer must be plain data: {error}") from error
-    if asked.choices is not None and value not in asked.choices:
+
+
+def check(asked: Pause, value: Any) -> Any:
+    """The answer as it is written down. Raises UsageError for one the question does not take."""
+    written = plain(value)
+    if asked.choices is not None and written not in asked.choices:
         raise UsageError(
             f"{value!r} is no answer to {asked.name!r}", hint=f"one of: {', '.join(map(repr, asked.choices))}"
         )
     if asked.schema is not None:
-        _check_schema(asked, value)
+        _check_schema(asked, written)
+    elif asked.choices is None and not _comes_back(value):
+        hint = "pause(…, schema=…) says what it is to be read as"
+        raise UsageError(f"an answer must be plain data: {value!r} would come back as {written!r}", hint=hint)
+    return written
+
+
+def _comes_back(value: Any) -> bool:
+    """Is what is written down the same as what was given? Tuples are taken for lists."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_comes_back, value))
+    if isinstance(value, dict):
+        return all(type(name) is str and _comes_back(item) for name, item in value.items())
+    return value is None or isinstance(value, (str, int, float))
 
 
 def _check_schema(asked: Pause, value: Any) -> None:

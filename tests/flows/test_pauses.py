@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -144,6 +145,46 @@ def test_choices_and_types_are_held_to(store: Store) -> None:
     assert order() == Order(3)
 
 
+class Size(Enum):
+    S = "small"
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "got"),
+    [
+        ({"choices": [(1, 2), Size.S]}, (1, 2), (1, 2)),
+        ({"choices": [(1, 2), Size.S]}, [1, 2], (1, 2)),
+        ({"choices": [(1, 2), Size.S]}, Size.S, Size.S),
+        ({"choices": [(1, 2), Size.S]}, "small", Size.S),
+        ({"choices": [1, True]}, True, True),
+        ({"schema": dict[int, float]}, {1: 2.0}, {1: 2.0}),
+        ({"schema": Size}, Size.S, Size.S),
+        ({}, (1, None), [1, None]),
+        ({}, float("nan"), UsageError),
+        ({}, [float("inf")], UsageError),
+        ({"schema": float}, float("inf"), UsageError),
+        ({}, {1: 2}, UsageError),
+        ({}, b"bytes", UsageError),
+        ({}, {"a": Size.S}, UsageError),
+    ],
+)
+def test_an_answer_is_what_was_answered_or_none(store: Store, options: Any, said: Any, got: Any) -> None:
+    """NaN came back as None, bytes as text; a choice that was a tuple could not be made."""
+
+    @nbc.flow
+    def ask() -> Any:
+        return nbc.pause("?", name="a", **options)
+
+    run = asked(ask).run
+    if got is UsageError:
+        with pytest.raises(UsageError):
+            store.answer(run, "a", said)
+    else:
+        store.answer(run, "a", said)
+        found = ask()
+        assert (found, type(found)) == (got, type(got))
+
+
 def test_an_answer_that_got_past_the_door_is_asked_again(store: Store) -> None:
     """Whoever answered had no way to check; whoever asked has."""
 
@@ -186,7 +227,10 @@ def test_before_the_timeout_an_answer_counts(store: Store) -> None:
     [
         ({"name": ""}, "needs a name"),
         ({"name": "a", "timeout": 5}, "a timeout and no default"),
-        ({"name": "a", "choices": [1, 2], "default": 3}, "not among the choices"),
+        ({"name": "a", "choices": [1, 2], "default": 3}, "its default is no answer"),
+        ({"name": "a", "schema": int, "default": 3.0}, "its default is no answer"),
+        ({"name": "a", "default": float("nan")}, "its default is no answer"),
+        ({"name": "a", "choices": [1, object()]}, "plain data"),
     ],
 )
 def test_a_question_that_makes_no_sense(store: Store, options: Any, said: str) -> None:

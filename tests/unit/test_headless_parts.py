@@ -103,13 +103,24 @@ def test_ids_are_the_same_every_time(tmp_path: Path, minor: int) -> None:
     assert [cell.execution_count for cell in loaded.cells] == [None, None]
 
 
+@pytest.mark.parametrize("name", ["1x", "a b", "", "class", "None"])
+def test_what_is_no_name_is_no_parameter(name: str) -> None:
+    with pytest.raises(UsageError, match="is not a name"):
+        parameters.checked({name: 1})
+
+
 def test_a_request_can_be_made_again_from_the_run_it_was_for() -> None:
     asked = Request(
-        Path("/a/b.ipynb"), Path("/c.ipynb"), {"x": 1}, cwd=Path("/d"), timeout=3.0, auto=("--overhead", "1%")
+        Path("/a/b.ipynb"),
+        Path("/c.ipynb"),
+        {"x": 1, "limit": -math.inf},
+        cwd=Path("/d"),
+        timeout=3.0,
+        auto=("--overhead", "1%"),
     )
     meta = json.loads(json.dumps({UNATTENDED: asked.to_meta()}))
-    run = Run(id="r", workflow="b.ipynb", created="", updated="", inputs={"x": 1}, meta=meta)
-    assert Request.of_run(run, None) == asked
+    run = Run(id="r", workflow="b.ipynb", created="", updated="", inputs=asked.inputs(), meta=meta)
+    assert Request.of_run(Run.from_json(run.to_json()), None) == asked
     with pytest.raises(UsageError, match="was not run by"):
         Request.of_run(Run(id="r", workflow="b.ipynb", created="", updated=""), None)
 
