@@ -43,7 +43,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Properties that are shown like fields."""
 
     def to_json(self) -> bytes:
-        return _encoder.encode(self)
+        return encode(self)
 
     @classmethod
     def from_json(cls: type[R], data: bytes | str) -> R:
@@ -59,6 +59,23 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = lru_cache(maxsize=None)(msgspec.json.Decoder)
+
+
+def encode(value: Any) -> bytes:
+    """As JSON. Half a character, as in a file's name that is no text, is written as its number: then no such file is
+    found, and what has read it counts as changed."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(_whole(msgspec.to_builtins(value)))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _plain(value: Any) -> Any:

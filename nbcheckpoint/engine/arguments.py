@@ -117,7 +117,8 @@ def _files(patterns: Iterable[str]) -> list[Input]:
     found: list[Input] = []
     for pattern in patterns:
         names = sorted(glob.glob(pattern, recursive=True))
-        found.append(Input(name=pattern, digest=blake3("\0".join(names).encode()).hexdigest(), type="files"))
+        joined = "\0".join(names).encode("utf-8", "surrogatepass")
+        found.append(Input(name=pattern, digest=blake3(joined).hexdigest(), type="files"))
         for name in names:
             seen = disk.look(name)
             found.append(Input(name=name, digest=seen.digest if seen else "-", type="file"))

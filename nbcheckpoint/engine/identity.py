@@ -228,7 +228,7 @@ def surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str
         found = private(f"{name}={value}") if value is not None else "-"
         yield Input(name=name, digest=found, type="environment")
     if _FOLDER & (mentions.attributes | mentions.reads):
-        yield Input(name="the working directory", digest=blake3(os.getcwd().encode()).hexdigest(), type="folder")
+        yield Input(name="the working directory", digest=blake3(os.fsencode(os.getcwd())).hexdigest(), type="folder")
 
 
 def _own_builtins(mentions: Names, namespace: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -64,6 +64,8 @@ def load(path: Path) -> Any:
     """
     if not path.exists():
         raise NotFound(f"there is no notebook {path}", hint="is the path right?")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", hint="it takes a notebook's file")
     try:
         notebook = _read_notebook(path) if path.suffix == ".ipynb" else _read_script(path)
     except OSError as error:
@@ -79,9 +81,9 @@ def _read_notebook(path: Path) -> Any:
         import nbformat
     except ImportError as error:
         raise MissingExtra("nbformat", "run") from error
-    text = path.read_text(encoding="utf-8", errors="replace")
+    content = path.read_bytes()
     try:
-        raw = json.loads(text)
+        raw = json.loads(content.decode("utf-8"))
         _give_ids(raw)  # before nbformat does so: its own are random
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -90,6 +92,7 @@ def _read_notebook(path: Path) -> Any:
         if raw["nbformat"] < 4:
             _give_ids(notebook, anew=True)
         nbformat.validate(notebook)
+        "".join(cell.source for cell in notebook.cells).encode()  # half a character cannot be sent to a kernel
     except Exception as error:  # whatever a file of that name may hold
         why = str(error).strip().partition("\n")[0]
         raise UsageError(f"{path} is not a valid notebook: {why}", hint="does Jupyter open it?") from error

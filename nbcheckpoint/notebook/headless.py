@@ -250,7 +250,7 @@ def clear(notebook: Any) -> None:
 
 def default_out(notebook: Path) -> Path:
     """`analysis.out.ipynb` for `analysis.ipynb`."""
-    return notebook.with_name(f"{notebook.stem}.out.ipynb")
+    return notebook.parent / f"{notebook.stem}.out.ipynb"
 
 
 def _unfinished(store: Store, workflow: str, asked: Mapping[str, Any]) -> Run | None:

@@ -35,10 +35,13 @@ def parse(text: str) -> Any:
 
 
 def checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, if every name is one. Raises UsageError."""
+    """The same, if every name is one, and every text. Raises UsageError."""
     for name in values:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"{name!r} is not a name", hint="-p NAME VALUE sets a variable of that name")
+    for name, value in values.items():
+        if isinstance(value, str) and not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
+            raise UsageError(f"{name}: {value!r} is not text", hint="a parameter is a number or text, in UTF-8")
     return dict(values)
 
 

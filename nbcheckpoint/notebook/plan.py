@@ -212,7 +212,7 @@ class Planner:
         if item.type == ANSWER:
             return (self._here and holds(item, self._namespace)) or "if it is the run that was answered"
         if item.type == "folder":
-            return blake3(os.getcwd().encode()).hexdigest() == item.digest
+            return blake3(os.fsencode(os.getcwd())).hexdigest() == item.digest
         root = item.name if item.name.startswith(rng.PREFIX) else item.name.partition("@")[0].partition(".")[0]
         state = self._ahead.names.get(root)
         if isinstance(state, Left):

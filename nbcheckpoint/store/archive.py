@@ -35,7 +35,16 @@ from msgspec.structs import replace
 
 from nbcheckpoint.backend.base import ABSENT, check_key
 from nbcheckpoint.digests import digest
-from nbcheckpoint.errors import ArchiveDamaged, ChunkPruned, Conflict, NotFound, StoreDamaged, StoreError, StoreTooNew
+from nbcheckpoint.errors import (
+    ArchiveDamaged,
+    ChunkPruned,
+    Conflict,
+    NotFound,
+    StoreDamaged,
+    StoreError,
+    StoreTooNew,
+    UsageError,
+)
 from nbcheckpoint.model import FORMAT, Checkpoint, Record, Run, Step, utc_now
 from nbcheckpoint.store.survey import chunks_of
 from nbcheckpoint.store.trust import vouched
@@ -105,6 +114,8 @@ class Moved(Record, frozen=True, kw_only=True):
 def export(store: Store, run: str, file: str | os.PathLike[str], *, progress: Progress | None = None) -> Moved:
     """Write a run with its steps, their checkpoints and chunks to `file`, which appears when it is complete."""
     path = Path(file)
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is not a file", hint="name a file to be written")
     contents = _contents(store, run)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:

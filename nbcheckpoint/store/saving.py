@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from nbcheckpoint.backend.base import ABSENT, Backend
@@ -28,7 +27,7 @@ from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.errors import ChunkPruned, Error
 from nbcheckpoint.events import emit
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
-from nbcheckpoint.model import Checkpoint, Input, Value, new_checkpoint_id, utc_now
+from nbcheckpoint.model import Checkpoint, Input, Value, encode, new_checkpoint_id, utc_now
 from nbcheckpoint.redact import redact, redact_source
 from nbcheckpoint.store.sealed import Sealed
 
@@ -140,7 +139,7 @@ class Saving(Sealed):
         encrypt = partial(self._cipher.encrypt, context=b"chunk") if self._cipher else None
         writer = BlobWriter(self.backend.put_chunks, self._names, encrypt=encrypt)
         encoded = codec.encode(values, writer, references=references)
-        shown = writer.blob(msgspec.json.encode(outputs)) if outputs else None
+        shown = writer.blob(encode(outputs)) if outputs else None
         return replace(
             draft,
             name=redact_source(draft.name),

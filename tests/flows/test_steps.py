@@ -422,3 +422,31 @@ def test_options_of_libraries_count_and_need_not_be_the_default(store: Store, ra
         warnings.simplefilter("error", UnicodeWarning)
         double(1)
         assert len(ran) == 2
+
+
+@nbc.step
+def read_named(path: str) -> str:
+    with open(path) as file:
+        return note(path) and file.read()
+
+
+@nbc.step
+def refuse(what: str) -> None:
+    raise ValueError(what)
+
+
+@nbc.flow
+def no_text(path: str) -> Any:
+    nbc.mark(path=path)
+    try:
+        refuse(path)
+    except ValueError as error:
+        return read_named(path), read_named.map([path], progress=False), str(error)
+
+
+def test_a_name_that_is_no_text_is_no_trouble(store: Store, ran: list[Any], tmp_path: Path) -> None:
+    """What had read such a file was computed, and then failed, because its name could not be written down."""
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv")
+    Path(path).write_text("rows")
+    assert no_text(path) == ("rows", ["rows"], path)
+    assert "\\udcff.csv" in str([step.error for step in store.runs()[0].steps()])

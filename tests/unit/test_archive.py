@@ -143,6 +143,11 @@ def test_a_long_value_whose_chunks_are_listed_in_a_chunk(store: Store, other: St
 
 
 def test_exporting_what_is_not_there_or_not_whole_leaves_no_file(store: Store, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(UsageError, match="is not a file"):
+            store.export(add_run(store).id, place)
+    (tmp_path / "pipe").unlink()
     with pytest.raises(NotFound):
         store.export("nothing", tmp_path / "run.zip")
     run = a_run(store)

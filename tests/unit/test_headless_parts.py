@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,19 @@ def test_a_file_is_whole_at_every_moment_and_tried_again(tmp_path: Path) -> None
         OutFile(tmp_path / "there").check()
 
 
+def test_what_is_no_file_stays_what_it_is(tmp_path: Path) -> None:
+    """`-o /dev/null` put a file in its place."""
+    os.mkfifo(tmp_path / "pipe")
+    pipe = os.open(tmp_path / "pipe", os.O_RDWR)
+    out = OutFile(tmp_path / "pipe")
+    out.check()
+    out.update(notebook("1"))
+    out.write(notebook("x = '\ud800'"), durable=True)
+    assert json.loads(os.read(pipe, 100_000))["cells"][0]["source"] == ["x = '\ud800'"]
+    os.close(pipe)
+    assert [path.is_fifo() for path in tmp_path.iterdir()] == [True]
+
+
 @pytest.mark.parametrize("minor", [4, 5])
 def test_ids_are_the_same_every_time(tmp_path: Path, minor: int) -> None:
     cell = {"cell_type": "code", "metadata": {}, "source": "1", "outputs": [], "execution_count": 3}
@@ -107,6 +121,15 @@ def test_ids_are_the_same_every_time(tmp_path: Path, minor: int) -> None:
 def test_what_is_no_name_is_no_parameter(name: str) -> None:
     with pytest.raises(UsageError, match="is not a name"):
         parameters.checked({name: 1})
+
+
+def test_what_is_no_text_is_no_parameter_and_no_code(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not text"):
+        parameters.checked({"x": "\udcff"})
+    made: Any = v4.new_notebook(cells=[v4.new_code_cell("x = '\udcff'")])  # type: ignore[no-untyped-call]  # nbformat's
+    (tmp_path / "a.ipynb").write_text(json.dumps(made))
+    with pytest.raises(UsageError, match="not a valid notebook"):
+        document.load(tmp_path / "a.ipynb")
 
 
 def test_a_request_can_be_made_again_from_the_run_it_was_for() -> None:
