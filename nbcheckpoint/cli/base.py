@@ -86,6 +86,10 @@ class Commands(click.Group):
                 rows = [(word.ljust(width), self.commands[word].get_short_help_str(limit=200)) for word in words]
                 formatter.write_dl(rows)
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        complete_streams()
+        return super().main(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -216,6 +220,18 @@ def _write(text: str) -> None:
 def hush(stream: TextIO) -> None:
     """Let go of a stream that cannot be written any more, or Python would fail when it flushes it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def complete_streams() -> None:
+    """Open what whoever started us has closed. Else a file or a socket, ours or the kernel's, would get its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free: this one
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115  # as long as there is a process
 
 
 def said_as_json(value: Any, as_json: bool) -> bool:

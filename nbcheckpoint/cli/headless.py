@@ -169,7 +169,7 @@ def plan(notebook: Path, given: Any, raw: Any, cwd: Path | None, store: str | No
 
 def execute(request: Any, as_json: bool, report: str | None) -> None:
     """Run it, show it, and exit with the code that says how it ended."""
-    from nbcheckpoint.cli.watch import summary, watcher
+    from nbcheckpoint.cli.watch import going_on, summary, watcher
     from nbcheckpoint.notebook import headless
 
     _load_nbformat()
@@ -190,9 +190,15 @@ def execute(request: Any, as_json: bool, report: str | None) -> None:
     try:
         if not said_as_json(outcome.to_dict(), as_json):
             say(summary(outcome))
-            _tell_error(outcome.error)
     except BrokenPipeError:
         hush(sys.stdout)  # nobody reads it, and the exit code still says how it ended
+    except Error as error:
+        if as_json:
+            raise  # it is not what was asked for
+        with going_on():
+            click.echo(f"nbcheckpoint: {error}", err=True)
+    with going_on():
+        _tell_error(None if as_json else outcome.error)
     sys.exit(exit_code(outcome))
 
 

@@ -6,7 +6,8 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import click
 
@@ -33,6 +34,16 @@ def watcher(*, quiet: bool) -> Watcher:
     if quiet:
         return Watcher()
     return Live() if sys.stderr.isatty() else Lines()
+
+
+@contextmanager
+def going_on() -> Iterator[None]:
+    """Whoever read the log is gone, or its disk is full. That is no reason to stop: what the notebook does goes to its
+    file."""
+    try:
+        yield
+    except OSError:
+        hush(sys.stderr)
 
 
 class Lines(Watcher):
@@ -64,11 +75,8 @@ class Lines(Watcher):
         self.say(text, "interrupted")
 
     def say(self, text: str, status: str = "") -> None:
-        try:
+        with going_on():
             click.echo(text, err=True)
-        except BrokenPipeError:
-            # Whoever read the log is gone. That is no reason to stop: what the notebook does goes to its file.
-            hush(sys.stderr)
 
 
 class Live(Lines):
@@ -135,10 +143,12 @@ class Live(Lines):
         return ", ".join([*counts, *([f"about {say_duration(seconds)} left"] if seconds >= 1 else [])])
 
     def say(self, text: str, status: str = "") -> None:
-        self._console.print(_plain(text), style=COLOURS.get(status, ""))
+        with going_on():
+            self._console.print(_plain(text), style=COLOURS.get(status, ""))
 
     def close(self) -> None:
-        self._progress.stop()
+        with going_on():
+            self._progress.stop()
 
 
 def time_left(expected: Mapping[int, float], number: int, elapsed: float, left: float | None) -> float:
