@@ -16,9 +16,10 @@ import gc
 import os
 import re
 import secrets
+import sys
 import time
 import types
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from blake3 import blake3
@@ -34,6 +35,8 @@ from nbcheckpoint.store import Store
 from nbcheckpoint.store.saving import definition_digest
 
 _ANYTHING = frozenset({"eval", "exec", "globals", "locals", "vars", "__import__", "compile", "breakpoint"})
+_OUTSIDE = frozenset({"eval", "exec", "globals", "breakpoint"})
+"""Of those, what reads more than it is given inside of a function too."""
 _ANYWHERE = frozenset({"f_globals", "f_locals", "__globals__", "user_ns", "user_global_ns", "__subclasses__"})
 """Attributes that lead to whatever there is."""
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "expandvars"})
@@ -58,6 +61,9 @@ _LOCAL_TIME = frozenset(
 )
 _environment = dict(os.environ)
 """As it was when we came."""
+_QUERIES = frozenset({"query", "eval"})
+"""Methods of pandas that are given expressions with names in them."""
+_TEXT_DEPTH, _MOST_TEXTS = 4, 10_000
 _WORD = re.compile(r"[^\W\d]\w*")
 _LONGEST_STRING = 10_000
 
@@ -74,7 +80,7 @@ class Identity(NamedTuple):
     code_inside: dict[int, str]
     """Code met inside of values, by object."""
     mentions: Names
-    """Everything the code and what it reaches mention."""
+    """Everything the code and what it reaches mention, methods of its inputs included."""
     unidentified: tuple[str, ...]
     """Sentences about inputs that could not be identified: with any of these the step just runs."""
     digest: str
@@ -86,6 +92,10 @@ class Identity(NamedTuple):
     """What those digests need to stay comparable."""
     unaffordable: bool = False
     """There was no time to look at all inputs."""
+    inside: str = ""
+    """What code inside of its inputs does whose result cannot be known."""
+    direct: Names | None = None
+    """What the code itself mentions, and the functions and classes it names."""
 
 
 def code_key(tree: ast.Module, own_text: str | None = None, salt: str = "") -> str:
@@ -121,13 +131,23 @@ def identify(
     direct = {name for name in said if not granted(name)}
     values = reach(reads_of(code, namespace, direct))
     mentions = together([names, *(names_in(found) for v in values.values() for found, _, _ in code_of(v))])
-    more = {name for name in _words(mentions.strings, namespace) - values.keys() if not granted(name)}
-    values = reach([*values.items(), *reads_of(code, namespace, more), *patched, *_own_builtins(mentions, namespace)])
+    texts = mentions.strings.union(_texts_in(values.values()) if _QUERIES & mentions.attributes else ())
+    more = {name for name in _words(texts, namespace) - values.keys() if not granted(name)}
+    put = (*patched, *_own_builtins(mentions, namespace), *_own_accessors(mentions))
+    values = reach([*values.items(), *reads_of(code, namespace, more), *put])
     if deadline is not None and time.thread_time() + sum(map(likely_seconds, values.values())) > deadline:
         return Identity(key, (), {}, values, {}, mentions, (), secrets.token_hex(32), unaffordable=True)
-    values |= {name: namespace[name] for name in aliases({label for label in values if label in namespace})}
+    # A module of the user's may be among them: what shares with that is found again when something is to be saved.
+    sharing = aliases({label for label in values if label in namespace}) & namespace.keys()
+    values |= {name: namespace[name] for name in sharing}
     digester = Digester(provisional=provisional, deadline=deadline)
     looked, unidentified, tokens = look(digester, values, ignore)
+    named, mentions = mentions, together([mentions, *(names_in(found) for found, _ in digester.code)])
+    hidden = {} if mentions == named else dict(_read_inside(code, mentions, values, namespace, granted))
+    if hidden:
+        values = reach([*values.items(), *hidden.items()])
+        digester = Digester(provisional=provisional, deadline=deadline)
+        looked, unidentified, tokens = look(digester, values, ignore)
     inputs = tuple(item for item in looked if item.name not in ignore) + tuple(surroundings(mentions, values, private))
     return Identity(
         code=key,
@@ -142,7 +162,42 @@ def identify(
         unnamed=frozenset(digester.tokens),
         held=tuple(digester.held),
         unaffordable=deadline is not None and time.thread_time() > deadline,
+        inside=_unknowable(digester.code),
+        direct=named,
     )
+
+
+def _read_inside(
+    code: types.CodeType,
+    mentions: Names,
+    values: dict[str, Any],
+    namespace: dict[str, Any],
+    granted: Callable[[str], bool],
+) -> Iterator[tuple[str, Any]]:
+    """What code inside of the inputs reads that is in no namespace of its own, and not among them yet."""
+    words: set[str] = set()
+    if _QUERIES & mentions.attributes:
+        words = _words(mentions.strings.union(_texts_in(values.values())), namespace)
+    more = {name for name in words if not granted(name)}
+    found = (*reads_of(code, namespace, more), *_own_builtins(mentions, namespace), *_own_accessors(mentions))
+    yield from (item for item in found if item[0] not in values)
+
+
+def _unknowable(code: Sequence[tuple[types.CodeType, dict[str, Any]]]) -> str:
+    """Why nobody can tell what a method or function inside of an input reads, if so. Of what it may do at all, only
+    what leads out of it: an object with a method for every purpose must not make all that is done with it unknown."""
+    for found, namespace in code:
+        names = names_in(found)
+        anything = sorted(_OUTSIDE & names.reads - namespace.keys()) + sorted(_ANYWHERE & names.attributes)
+        if anything:
+            return f"{found.co_name}() uses {anything[0]}: what that reads cannot be known"
+        if "getattr" in names.reads and any(_is_own_module(namespace.get(name)) for name in names.reads):
+            return f"{found.co_name}() uses getattr() and a module of yours: what it reads there cannot be known"
+    return ""
+
+
+def _is_own_module(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and is_user_code(value)
 
 
 def digest_inputs(inputs: Sequence[Input]) -> str:
@@ -210,6 +265,23 @@ def _words(strings: Collection[str], namespace: dict[str, Any]) -> set[str]:
     return {word for text in short for word in _WORD.findall(text) if word in namespace}
 
 
+def _texts_in(values: Iterable[Any]) -> Iterator[str]:
+    """Strings among values and near inside of them: any may be part of an expression that pandas reads names in."""
+    level = list(values)
+    for _ in range(_TEXT_DEPTH):
+        yield from (value for value in level if type(value) is str)
+        level = [part for value in level for part in _near(value)][:_MOST_TEXTS]
+
+
+def _near(value: Any) -> Iterable[Any]:
+    if isinstance(value, types.FunctionType):
+        held = (value.__defaults__, value.__kwdefaults__, value.__closure__)
+        return [part for some in held if some for part in gc.get_referents(some)]
+    if isinstance(value, type):
+        return vars(value).values() if is_user_code(value) else ()
+    return () if isinstance(value, types.ModuleType) else gc.get_referents(value)
+
+
 def surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str], str]) -> Iterator[Input]:
     """What code reads from around it: environment variables it can name, the working directory.
 
@@ -239,33 +311,47 @@ def _own_builtins(mentions: Names, namespace: dict[str, Any]) -> Iterator[tuple[
             yield f"builtins.{name}", found
 
 
+def _own_accessors(mentions: Names) -> Iterator[tuple[str, Any]]:
+    """What the user has registered with pandas: `df.name` leads there, and no variable has to."""
+    pandas: Any = sys.modules.get("pandas")
+    kind: Any
+    for kind in (getattr(pandas, name, None) for name in ("DataFrame", "Series", "Index")):
+        for name in sorted(getattr(kind, "_accessors", set()) & mentions.attributes):
+            found = getattr(kind, name, None)
+            if isinstance(found, type) and is_user_code(found):
+                yield f"pandas.{kind.__name__}.{name}", found
+
+
 def never_saved(identity: Identity, namespace: dict[str, Any], own: Names, history: Collection[str]) -> str:
     """Why such a step is always run, if it is: what it reads or does cannot be known or brought back."""
-    reads = identity.mentions.reads
+    direct = identity.direct or identity.mentions
+    reads = direct.reads
     anything = sorted((_ANYTHING & reads & vars(builtins).keys()) - namespace.keys())
     if anything:
         return f"it uses {anything[0]}(): what that reads cannot be known"
-    anywhere = sorted(_ANYWHERE & identity.mentions.attributes)
+    anywhere = sorted(_ANYWHERE & direct.attributes)
     if anywhere:
         return f"it uses {anywhere[0]}: what that reads cannot be known"
     if "id" in reads and "id" not in namespace:
         return "it uses id(): that is another number next time"
     modules = [value for value in identity.values.values() if isinstance(value, types.ModuleType)]
-    if gc in modules and {"get_objects", "get_referrers"} & identity.mentions.attributes:
+    if gc in modules and {"get_objects", "get_referrers"} & direct.attributes:
         return "it asks the garbage collector what there is"
     if "getattr" in reads and any(map(is_user_code, modules)):
         return "it uses getattr() and a module of yours: what it reads there cannot be known"
     if {"setattr", "delattr"} & own.reads and modules:
         return "it may change a module"
-    if "__main__" in reads or "__main__" in identity.mentions.strings:
+    if "__main__" in reads or "__main__" in direct.strings:
         return "it looks into __main__: what it reads there cannot be known"
-    inside = sorted(name for name in identity.mentions.imports if is_user_module(name))
+    inside = sorted(name for name in direct.imports if is_user_module(name))
     if inside:
         return f"{inside[0] or 'a module'} is imported while it runs: import it at the top"
     if "input" in reads and "input" not in namespace:
         return "it asks for input"
     if history:
         return f"it reads {sorted(history)[0]}: earlier results are not tracked"
+    if identity.inside:
+        return identity.inside
     if "get_ipython" in own.reads and {"system", "getoutput", "run_cell", "run_cell_magic"} & own.attributes:
         return "it runs a shell command or another cell"
     return ""

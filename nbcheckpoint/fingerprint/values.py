@@ -104,7 +104,8 @@ def likely_seconds(value: Any, depth: int = 3) -> float:
         kinds = dtypes.tolist() if hasattr(dtypes, "tolist") else [getattr(value, "dtype", None)]
         objects = sum(getattr(kind, "kind", "") == "O" for kind in kinds)
         known = value.nbytes if _is_array(value) else 0
-        rows = getattr(value, "size", 0) // max(1, len(kinds))
+        size: Any = getattr(value, "size", 0)  # a method, if it is a groupby
+        rows = size // max(1, len(kinds)) if isinstance(size, int) else 0
         return float(rows * objects * _POINTER_SECONDS + known / _TOKEN_RATE)
     return 0.0
 
@@ -240,13 +241,15 @@ class Digester:
         self.seen: dict[int, tuple[str, int, Any]] = {}
         """id -> label, number, and the object itself: as long as it is held, its id is not given to another."""
         self._roots: dict[int, tuple[str, int, int, Any]] = {}
+        self.code: list[tuple[types.CodeType, dict[str, Any]]] = []
+        """The user's code inside of values, with the namespace it reads from."""
         self._deep: dict[int, tuple[str, Any]] = {}
         self._busy: set[int] = set()
 
     def inner(self, *, alone: Any = None) -> Digester:
         """One for a part that is looked at by itself."""
         made = Digester(alone=alone, provisional=self.provisional, deadline=self.deadline)
-        made.tokens, made.unnamed, made.held = self.tokens, self.unnamed, self.held
+        made.tokens, made.unnamed, made.held, made.code = self.tokens, self.unnamed, self.held, self.code
         return made
 
     def digest(self, label: str, value: Any) -> str:
@@ -324,6 +327,7 @@ class Digester:
         self._busy.add(id(value))
         try:
             reached = sorted(reach([("", value)]).items())
+            self.code += [(code, namespace) for _, found in reached for code, namespace, _ in code_of(found)]
             whole = ";".join(f"{name}={self.digest(f'{label} {name}', found)}" for name, found in reached)
         finally:
             self._busy.discard(id(value))

@@ -24,7 +24,7 @@ from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again
 from nbcheckpoint.fingerprint import files, settings
-from nbcheckpoint.fingerprint.code import Names, is_user_code, names_in
+from nbcheckpoint.fingerprint.code import Names, is_user_code
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Reason, Step
 from nbcheckpoint.notebook import namespace
@@ -208,8 +208,7 @@ def _mutated(running: Running, user_ns: dict[str, Any]) -> tuple[set[str], str]:
 
 def _conditions(running: Running, user_ns: dict[str, Any], bound: set[str]) -> tuple[Input, ...]:
     """Names it may have bound to the very object they had, or not at all: used again only where that is still so."""
-    codes = [v.__code__ for v in running.identity.values.values() if isinstance(v, types.FunctionType)]
-    may = running.own.writes.union(*(names_in(c).writes for c in codes))
+    may = running.own.writes | running.identity.mentions.writes
     still = may & running.before.keys() & user_ns.keys()
     never = may - running.before.keys() - user_ns.keys()  # or bound and deleted: who has one now would keep it
     names = sorted((still | never) - bound - running.identity.before.keys())

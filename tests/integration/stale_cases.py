@@ -138,6 +138,31 @@ CODE = {
         "r = issubclass(B, A)",
         "r",
     ),
+    "a method that reads the environment": (
+        "import os\nos.environ['NBC_TEST_ENV3'] = '1'\nclass A:\n    def m(self): return os.environ['NBC_TEST_ENV3']\n"
+        "a = A()",
+        "os.environ['NBC_TEST_ENV3'] = '2'",
+        "r = a.m()",
+        "r",
+    ),
+    "a method that reads a variable by its name": (
+        "k = 1\nclass A:\n    def __init__(self): self.n = 'k'\n    def m(self): return globals()[self.n]\na = A()",
+        "k = 2",
+        "r = a.m()",
+        "r",
+    ),
+    "a function in a list that reads a variable by its name": (
+        "k = 1; n = 'k'; l = [lambda: eval(n)]",
+        "k = 2",
+        "r = l[0]()",
+        "r",
+    ),
+    "bound by a method to what it was already": (
+        "k = 5\nclass A:\n    def m(self):\n        global k\n        k = 5\n        return 7\na = A()",
+        "k = 9",
+        "r = a.m()",
+        "k, r",
+    ),
     "the classes below a class": (
         "class A: pass\nclass B(A): pass\ndef names(): return [c.__name__ for c in A.__subclasses__()]",
         "class C(A): pass",
@@ -218,6 +243,20 @@ DATA = {
         "df = pd.DataFrame({'a': [1, 2]}); v = df['a'].to_numpy()",
         "df.loc[0, 'a'] = 9",
         "v.tolist(), df['a'].tolist()",
+    ),
+    "an expression in a variable": (
+        "import pandas as pd\nk = 1; e = {'it': 'a > @k'}; df = pd.DataFrame({'a': [1, 2, 3]})",
+        "k = 2; df = pd.DataFrame({'a': [1, 2, 3]})",
+        "n = len(df.query(e['it']))",
+        "n",
+    ),
+    "an accessor of pandas": (
+        "import pandas as pd\ndf = pd.DataFrame({'a': [1]})\nk = 1\n"
+        "@pd.api.extensions.register_dataframe_accessor('nbc_test')\nclass A:\n"
+        "    def __init__(self, df): pass\n    def f(self): return k",
+        "k = 2",
+        "r = df.nbc_test.f()",
+        "r",
     ),
     "a view of a dict": ("d = {'a': 1}", "d = {'a': 1}", "ks = d.keys()", "(d.update(b=2), len(ks))"),
     "the length of a deque": (
@@ -364,6 +403,12 @@ AROUND = {
         "hk1.K = 2",
         "r = hk1.f()",
         "r",
+    ),
+    "a list of a module": (
+        _MODULE.format("hl5", "L = [0]\ndef f():\n    L.append(1)\n    return len(L)"),
+        "hl5.L.append(2)",
+        "r = hl5.f()",
+        "r, hl5.L",
     ),
     "a module behind a module": (
         _MODULE.format("hb2", "def g(): return 1")

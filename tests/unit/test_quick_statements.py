@@ -42,6 +42,7 @@ def test_large_inputs_are_told_by_their_size() -> None:
     assert likely_seconds(frame) >= 0.002
     assert likely_seconds(np.zeros(10_000_000)) >= 0.01
     assert likely_seconds(frame["b"]) < 0.001
+    assert likely_seconds(frame.groupby("b")) == 0.0  # whose size is a method
     assert likely_seconds([]) == likely_seconds(1) == 0.0
 
 
