@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -157,6 +157,9 @@ class _Crew:
         self._number = itertools.count()
         self._free = executors.capacity(executor)
         self._lock = threading.Lock()
+        self._broken: BrokenExecutor | None = None
+        """Why it takes nothing more. Whoever is told so holds the executor's lock: asking it once more there would
+        wait for ever."""
 
     def add(self, priority: int, made: Submitted, context: contextvars.Context) -> None:
         with self._lock:
@@ -196,6 +199,8 @@ class _Crew:
             self._over(made, None, outcome)
             return
         try:
+            if self._broken is not None:
+                raise self._broken
             sent = self._executor.submit(work, packed(made._call))
         except BaseException:
             came_to_nothing(made._call)
@@ -206,6 +211,8 @@ class _Crew:
         try:
             outcome = received(made._call, done)
         except BaseException as error:
+            if isinstance(error, BrokenExecutor):
+                self._broken = error
             self._over(made, error)
         else:
             self._over(made, None, outcome)
