@@ -177,7 +177,7 @@ class _Part:
     def starts(self, index: int) -> None:
         self._progress.update(self._task, now=CELLS[index].splitlines()[0])
 
-    def ends(self, index: int, seconds: float) -> None:
+    def ends(self, index: int, seconds: float, cut: bool) -> None:
         self._progress.update(self._task, completed=index + 1)
 
     def died(self, number: int) -> None:

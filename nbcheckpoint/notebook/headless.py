@@ -200,12 +200,14 @@ class _Execution:
         if self._out.problem and not before:
             self._watcher.note(f"{self._out.problem}; the notebook goes on, and it will be tried again")
 
-    def _ends(self, at: int, seconds: float) -> None:
+    def _ends(self, at: int, seconds: float, cut: bool) -> None:
         said = self._lines.get(at, [])
         errors = [output for output in self._notebook.cells[at].outputs if output.output_type == "error"]
         status = next((line["status"] for line in said if line["status"] != "note"), "computed")
         if errors:
             status = {"KeyboardInterrupt": "interrupted", WAITS: "paused"}.get(errors[-1].ename, "failed")
+        if cut:
+            status = "interrupted"
         text = " · ".join(str(line["text"]) for line in said)
         id = self._notebook.cells[at].get("id", "")
         self._cells[at] = CellOutcome(self._numbers[at], id, self._name(at), status, seconds, text)

@@ -95,8 +95,8 @@ class Listener:
     """What nbcheckpoint says about a cell."""
     shown: Callable[[int], None] = lambda cell: None
     """A cell has shown something."""
-    ends: Callable[[int, float], None] = lambda cell, seconds: None
-    """It is over, in whatever way, after so many seconds."""
+    ends: Callable[[int, float, bool], None] = lambda cell, seconds, cut: None
+    """It is over after so many seconds, in whatever way; the last says whether its kernel died in it."""
     stops: Callable[[int], None] = lambda number: None
     """It has been asked to stop, by this signal."""
 
@@ -166,7 +166,7 @@ class Headless:
             try:
                 self._client.execute(env=self._environment())
             except (DeadKernelError, CellExecutionError) as error:
-                self._over()
+                self._over(cut=not hasattr(error, "ename"))
                 raise self._why(error) from error
             finally:
                 self._call_off()
@@ -251,11 +251,11 @@ class Headless:
         if self._signal:
             raise Stopped(self._number, self._signal)
 
-    def _over(self) -> None:
+    def _over(self, *, cut: bool = False) -> None:
         if self._running:
             self._running = False
             self._call_off()
-            self._listener.ends(self.cell, time.perf_counter() - self._began)
+            self._listener.ends(self.cell, time.perf_counter() - self._began, cut)
 
     def _has_shown(self) -> None:
         """Before long the listener is told, once for all that is shown until then."""

@@ -130,6 +130,7 @@ def test_a_kernel_that_dies_ends_it_or_is_replaced(notebook: Path, straight: byt
     process = in_its_loop(folder)
     kill_and_wait(kernel_of(folder))
     died = ended(process, 1)
+    assert lines(died)[2] == "interrupted"
     assert "the kernel died in cell 3" in died.stderr
     assert "run it again" in died.stderr
     assert runs(folder)[0].status == "interrupted"
