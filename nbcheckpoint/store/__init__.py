@@ -332,7 +332,8 @@ class Store(Loading, Saving):
         """A new run that has everything of another up to and including the step `at`, a name or an address.
 
         What comes behind is computed when it is resumed, with `edits` (step -> result) in place of what those steps
-        had left. Questions are asked again. Raises NotFound, Untrusted.
+        had left, or had failed to leave. Of several steps of a name the last up to there is meant. Questions are asked
+        again. Raises NotFound, Untrusted, UsageError.
         """
         from nbcheckpoint.store.forking import fork
 

@@ -1,7 +1,8 @@
 """A new run that shares the first steps of another: going back, and taking another way from there.
 
 Only records are copied; they name the same checkpoints. A step with an edit gets a checkpoint of its own, and is taken
-as it is when the run is resumed, whatever code and inputs say. Questions are not copied: a new run asks anew.
+as it is when the run is resumed, whatever code and inputs say; also one that had failed. Questions are not copied: a
+new run asks anew.
 """
 
 from __future__ import annotations
@@ -29,19 +30,20 @@ def fork(store: Store, run: str, at: str, edits: Mapping[str, Any]) -> Run:
         raise Untrusted(f"run {run} does not carry your signature")
     steps = store.steps(run, inner=True)
     last = _find(steps, run, at)
-    edited = {_to_edit(steps, run, name, value): value for name, value in edits.items()}
     kept = [step for step in steps if step.address <= last.address or step.address.startswith(f"{last.address}.")]
-    kept = [step for step in kept if _is_shared(step)]
+    edited = {_to_edit(kept, run, name, value): value for name, value in edits.items()}
+    kept = [step for step in kept if _is_shared(step) or step.address in edited]
     meta = {key: value for key, value in origin.meta.items() if key not in ("result", "resumed", "cancel")}
     meta["forked"] = {"run": run, "at": last.address}
     made = store.begin_run(
         origin.workflow, kind=origin.kind, inputs=origin.inputs, meta=meta, tags=origin.tags, status="interrupted"
     )
     for step in kept:
-        checkpoint = _edited(store, made, step, edited[step.address]) if step.address in edited else step.checkpoint
-        mark = {"edited": True} if step.address in edited else {}
-        status = "interrupted" if step.meta.get("flow") else step.status
-        copied = replace(step, run=made.id, checkpoint=checkpoint, status=status, meta={**step.meta, **mark})
+        copied = replace(step, run=made.id, status="interrupted" if step.meta.get("flow") else step.status)
+        if step.address in edited:
+            checkpoint = _edited(store, made, step, edited[step.address])
+            meta = {**step.meta, "edited": True}
+            copied = replace(copied, checkpoint=checkpoint, status="completed", error="", meta=meta)
         store.put_step(copied)
     emit("run_forked", run=made.id, origin=run, at=last.address)
     return store.update_run(made.id, status="interrupted", owner=None, durable=True)
@@ -53,17 +55,19 @@ def _is_shared(step: Step) -> bool:
     return bool(step.meta.get("flow")) or (done and step.kind != "pause")
 
 
-def _find(steps: list[Step], run: str, name: str) -> Step:
+def _find(steps: list[Step], run: str, name: str, where: str = "") -> Step:
     """The step of that address, or the last one of that name. The name of a map is not that of its items."""
     found = [step for step in steps if name == step.address or (name == step.name and step.kind != "item")]
     if not found:
-        raise NotFound(f"run {run} has no step {name!r}", hint="nbcheckpoint show lists them")
+        raise NotFound(f"run {run} has no step {name!r}{where}", hint="nbcheckpoint show lists them")
     return found[-1]
 
 
 def _to_edit(steps: list[Step], run: str, name: str, value: Any) -> str:
     """The address of the step that gets another result. Of a map these are several, one for each item."""
-    step = _find(steps, run, name)
+    step = _find([step for step in steps if not step.meta.get("flow")], run, name, " up to where it is forked")
+    if step.kind == "pause":
+        raise UsageError(f"{name} is a question, and no step", hint="the fork asks it again: answer it then")
     if step.kind == "map":
         total = step.meta.get("total")
         given = len(value) if isinstance(value, (list, tuple)) else None

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import nbcheckpoint as nbc
-from nbcheckpoint.errors import StoreFull
+from nbcheckpoint.errors import NotFound, StoreFull
 from nbcheckpoint.model import Run, Step
 from nbcheckpoint.store import Store, open_store
 from tests.flows.bodies import note
@@ -244,6 +244,25 @@ def test_a_run_that_failed_can_be_forked(store: Store, ran: list[Any]) -> None:
     made = store.fork(latest(store).id, at="000001", edits={"000001": 7})
     assert chain.resume(made.id) == 70
     assert ran == ["work 1", "work 10", "work 7"]
+    made = store.fork(made.meta["forked"]["run"], at="work", edits={"work": 5})
+    assert chain.resume(made.id) == 5, "what had failed can be given"
+    assert len(ran) == 3
+
+
+def test_an_edit_counts_or_is_refused(store: Store, ran: list[Any]) -> None:
+    """One of a step behind the fork was dropped without a word."""
+
+    @nbc.flow
+    def chain(n: int) -> Any:
+        return [work(n), work.options(name="other")(n), work(n + 1)]
+
+    chain(1)
+    origin = latest(store).id
+    made = store.fork(origin, at="other", edits={"work": 7})
+    assert chain.resume(made.id) == [7, 10, 20], "the last one up to there"
+    for name, at in [("other", "000001"), ("chain", "other"), ("000003", "other")]:
+        with pytest.raises(NotFound, match="up to where"):
+            store.fork(origin, at=at, edits={name: 7})
 
 
 def test_a_fork_shares_the_items_of_a_map(store: Store, ran: list[Any]) -> None:
