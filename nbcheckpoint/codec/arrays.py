@@ -20,7 +20,8 @@ import pickle
 import sys
 from typing import Any, NamedTuple
 
-from nbcheckpoint import tensors
+from nbcheckpoint import tensors, unpickled
+from nbcheckpoint.codec.faithful import with_attributes
 
 SMALL = 1 << 16
 """Below this an array that owned its memory does so again (and can be resized). Larger ones may be mapped files."""
@@ -109,7 +110,8 @@ class Memory:
 
         flags = array.flags
         if type(array) is not numpy.ndarray:
-            return NotImplemented
+            more = unpickled.attributes_of(array)
+            return with_attributes(array.__reduce__(), more) if more else NotImplemented
         if flags.c_contiguous or flags.f_contiguous:
             own = flags.owndata and flags.writeable and array.nbytes < SMALL
             return array.__reduce__() if own else NotImplemented

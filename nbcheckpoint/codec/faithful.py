@@ -4,6 +4,8 @@
     for a dict's iterator     pickle writes a list: it would not notice that the dict has changed meanwhile
     for a list's iterator     pickle moves it back to the end of a list that has meanwhile become shorter
     for an exception          pickle leaves out its cause and context
+    for `random`'s generator  pickle writes a copy: it would give the same numbers once more
+    for a frame with attributes, an array of some class    pickle leaves the attributes out
     for a weak proxy          pickle writes the object behind it: there would be two of them
     for an open file, a view of bytes    cloudpickle writes their content, as text and bytes
 
@@ -24,6 +26,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from nbcheckpoint import unpickled
+
 Reducer = Callable[[Any], Any]
 _METHODS = ("keys", "values", "items")
 
@@ -34,6 +38,10 @@ def find(kind: type) -> Reducer | None:
         return _exact[kind]
     if issubclass(kind, BaseException):
         return _reduce_exception
+    if kind.__name__ in ("Random", "RandomState"):
+        return _reduce_generator
+    if unpickled.is_frame(kind):
+        return _reduce_frame
     return _refuse_file if issubclass(kind, io.IOBase) and kind not in (io.StringIO, io.BytesIO) else None
 
 
@@ -86,6 +94,26 @@ def _fill_exception(error: BaseException, state: tuple[Any, tuple[Any, Any, bool
     if own is not None:
         error.__setstate__(own)
     error.__cause__, error.__context__, error.__suppress_context__ = cause, context, suppress
+
+
+def _reduce_generator(generator: Any) -> Any:
+    name = next((name for name, found in unpickled.global_generators() if found is generator), "")
+    return (unpickled.global_generator, (name,)) if name else NotImplemented
+
+
+def _reduce_frame(frame: Any) -> Any:
+    more = unpickled.attributes_of(frame)
+    return with_attributes(frame.__reduce_ex__(5), more) if more else NotImplemented
+
+
+def with_attributes(made: Any, more: dict[str, Any]) -> Any:
+    """What `__reduce__` gave, and attributes to be set when that is done."""
+    return made[0], made[1], (made[2], more), None, None, _fill
+
+
+def _fill(obj: Any, state: tuple[Any, dict[str, Any]]) -> None:
+    obj.__setstate__(state[0])
+    vars(obj).update(state[1])
 
 
 def _reduce_memory(view: memoryview) -> Any:

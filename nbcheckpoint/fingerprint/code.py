@@ -263,7 +263,7 @@ def is_user_code(thing: types.FunctionType | type | types.ModuleType) -> bool:
     module = sys.modules.get(name)
     if module is None:
         return isinstance(thing, types.FunctionType)
-    return _is_user_file(getattr(module, "__file__", None) or "")
+    return is_user_file(getattr(module, "__file__", None) or "")
 
 
 def is_user_module(name: str) -> bool:
@@ -278,11 +278,12 @@ def is_user_module(name: str) -> bool:
         spec = importlib.machinery.PathFinder.find_spec(top)
     except (ImportError, ValueError):
         return True
-    return spec is not None and _is_user_file(spec.origin or "<namespace>")
+    return spec is not None and is_user_file(spec.origin or "<namespace>")
 
 
 @lru_cache(maxsize=4096)
-def _is_user_file(path: str) -> bool:
+def is_user_file(path: str) -> bool:
+    """Neither Python's nor installed?"""
     if not path or path.startswith("<"):
         return False  # built in or frozen
     folder, name = os.path.split(path)

@@ -2,7 +2,9 @@
 
 An audit hook sees every `open` made through Python, `os.listdir` and `os.scandir`. Libraries that open files
 in C (Arrow, HDF5) are not seen; but the path has to come from somewhere, so constant strings and string inputs
-that name an existing file count as read too. A file that changed between being opened and the end of the step
+that name an existing file count as read too. Nor does it see somebody asking whether a file is there (`os.stat`), which
+is how pandas begins when it has Arrow read or write one: that is noted while a step runs, where the user's code or
+pandas asks. A file that changed between being opened and the end of the step
 gets no digest, and what has no digest never matches.
 
 A file that a step has only ever added to, a log, is another matter: what was in it before has no influence on the step.
@@ -13,6 +15,7 @@ that were written after the last save stay, and are written once more by the ite
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -25,6 +28,7 @@ from urllib.parse import unquote
 from blake3 import blake3
 from msgspec.structs import replace
 
+from nbcheckpoint.fingerprint.code import is_user_file
 from nbcheckpoint.model import FileSeen
 
 _BUILT = (".pyc", ".pyd", ".so")
@@ -44,6 +48,8 @@ class FileWatch:
         self._read: dict[str, tuple[int, int, int] | None] = {}
         """Path -> (size, mtime, ctime) at the first opening, None if it was not there."""
         self._mentioned: dict[str, tuple[int, int, int] | None] = {}
+        self._looked: dict[str, tuple[int, int, int] | None] = {}
+        """The same at the first look, for what nobody was seen to open."""
         self._written: set[str] = set()
         self._read_back: set[str] = set()
         """Written, and read after that."""
@@ -67,6 +73,12 @@ class FileWatch:
         if writes:
             self._written.add(path)
             (self._appended if appends else self._overwritten).add(path)
+
+    def note_look(self, path: str) -> None:
+        """Somebody asked whether it is there."""
+        path = os.path.abspath(path)
+        if not self._ignores(path) and path not in self._written:
+            self._looked.setdefault(path, _stat(path))
 
     def note_change(self, path: str, *, made: bool) -> None:
         """A file or folder was removed, or a folder made."""
@@ -120,8 +132,21 @@ class FileWatch:
         names = sorted((before.keys() | self._written) - skipped)
         found = {path: self._seen(path, before, unfinished=unfinished) for path in names}
         found = {**{path: file for path, file in self._earlier.items() if path not in skipped}, **found}
+        looked = {path: self._looked_at(path, unfinished=unfinished) for path in self._looked.keys() - found.keys()}
+        found |= dict(sorted(looked.items()))
         changed = {} if unfinished else {file.path: file for file in self._changed()}
         return tuple(file for file in {**found, **changed}.values() if file is not None)
+
+    def _looked_at(self, path: str, *, unfinished: bool) -> FileSeen | None:
+        before = self._looked[path]
+        if os.path.isdir(path):
+            return FileSeen(path=path, digest=FOLDER) if path not in self._made else None
+        now = look(path)
+        if now is None:
+            return FileSeen(path=path, digest=MISSING) if before is None else None
+        if before == (now.size, now.mtime_ns, now.ctime_ns):
+            return now
+        return None if unfinished else replace(now, written=True)  # by something that opens files in C
 
     def _changed(self) -> Iterator[FileSeen]:
         """Folders that were made and are there, files that were there and were removed."""
@@ -226,6 +251,9 @@ def start(watch: FileWatch) -> None:
     if not _hooked:
         sys.addaudithook(_hook)
         _hooked = True
+    if not _watches:
+        for name, (_, asking) in _asks.items():
+            setattr(os, name, asking)
     _watches.append(watch)
 
 
@@ -233,6 +261,38 @@ def stop(watch: FileWatch) -> None:
     """Note no more. Stopping twice is fine."""
     if watch in _watches:
         _watches.remove(watch)
+    for name, (original, asking) in _asks.items() if not _watches else ():
+        if getattr(os, name) is asking:
+            setattr(os, name, original)
+
+
+def _asking(original: Any) -> Any:
+    """The same function, which notes what it is asked about."""
+
+    @functools.wraps(original)
+    def asking(path: Any, *args: Any, **given: Any) -> Any:
+        if not getattr(_quiet, "on", False) and isinstance(path, (str, os.PathLike)) and given.get("dir_fd") is None:
+            with _unnoticed():  # telling who asks is a matter of files too
+                text = os.fspath(path)
+                for watch in tuple(_watches) if isinstance(text, str) and _by_the_user(sys._getframe(1)) else ():
+                    watch.note_look(text)
+        return original(path, *args, **given)
+
+    return asking
+
+
+def _by_the_user(frame: Any) -> bool:
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSING_ON:
+        frame = frame.f_back
+    if frame is None:
+        return False
+    name = frame.f_globals.get("__name__", "")
+    return name == "__main__" or name.startswith("pandas.io.") or is_user_file(frame.f_code.co_filename)
+
+
+_PASSING_ON = frozenset({"os", "posixpath", "ntpath", "genericpath", "pathlib"})
+_asks = {name: (getattr(os, name), _asking(getattr(os, name))) for name in ("stat", "lstat", "access")}
+"""As they are, and as they are while a step runs."""
 
 
 def include(seen: Iterable[FileSeen]) -> None:

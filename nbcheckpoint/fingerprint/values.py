@@ -36,7 +36,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint import patience, tensors
+from nbcheckpoint import patience, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import (
     digest_code,
@@ -240,6 +240,7 @@ class Digester:
         self.unnamed = set(unnamed)
         self.seen: dict[int, tuple[str, int, Any]] = {}
         """id -> label, number, and the object itself: as long as it is held, its id is not given to another."""
+        self.generators = {id(found): name for name, found in unpickled.global_generators()}
         self._roots: dict[int, tuple[str, int, int, Any]] = {}
         self.code: list[tuple[types.CodeType, dict[str, Any]]] = []
         """The user's code inside of values, with the namespace it reads from."""
@@ -448,6 +449,8 @@ class _DigestPickler(pickle.Pickler):
     def _mutable(self, obj: Any) -> Any:
         if type(obj) in weakref.ProxyTypes:
             raise Unidentified(self._label, "a weak proxy passes for what is behind it")
+        if id(obj) in self._digester.generators:
+            return ("generator", self._digester.generators[id(obj)])  # where it is counts if somebody draws from it
         met = self._digester.meet(self._label, obj)
         if met is not None:
             return ("again", *met)
@@ -471,13 +474,12 @@ class _DigestPickler(pickle.Pickler):
         return None
 
     def _hidden(self, obj: Any) -> None:
-        """Attributes that a class of the user's keeps out of pickles: code that reads them depends on them.
+        """Attributes that are kept out of pickles: code that reads them depends on them.
 
         What among them cannot be identified (a lock, a handle) is what such methods are written for: not data.
         """
-        if not _hides(type(obj)):
-            return
-        for name, value in sorted(getattr(obj, "__dict__", {}).items()):
+        hidden = getattr(obj, "__dict__", {}) if _hides(type(obj)) else unpickled.attributes_of(obj)
+        for name, value in sorted(hidden.items()):
             try:
                 found = self._digester.data(f"{self._label}.{name}", value)
             except Unaffordable:

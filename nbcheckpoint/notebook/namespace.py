@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from nbcheckpoint import tensors
+from nbcheckpoint import tensors, unpickled
 from nbcheckpoint.fingerprint.code import is_user_code
 from nbcheckpoint.fingerprint.values import is_mutable
 
@@ -116,7 +116,7 @@ def _judge() -> Iterator[tuple[str, types.ModuleType]]:
 def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
     """id -> object for every mutable object reachable as data. Holds them while comparing."""
     found: dict[int, Any] = {}
-    passed: dict[int, Any] = {}
+    passed: dict[int, Any] = {id(found): found for _, found in unpickled.global_generators()}  # they are everybody's
     tensor = tensors.kind()
     stack = list(values)
     while stack:

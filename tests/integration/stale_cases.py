@@ -238,6 +238,37 @@ DATA = {
         "r = df.attrs['k']",
         "r",
     ),
+    "what was put on a frame": (
+        "import pandas as pd\ndf = pd.DataFrame({'a': [1]}); df.unit = 'm'",
+        "df = pd.DataFrame({'a': [1]}); df.unit = 'km'",
+        "r = df.unit",
+        "r",
+    ),
+    "a frame with something put on it": (
+        "import pandas as pd\ndef make():\n    df = pd.DataFrame({'a': [1]})\n    df.unit = 'm'\n    return df",
+        "",
+        "df = make()",
+        "df.unit",
+    ),
+    "what a class of arrays has": (
+        "import numpy as np\nclass A(np.ndarray):\n    def __array_finalize__(self, o): self.unit = None\n"
+        "def make(unit):\n    a = np.zeros(2).view(A)\n    a.unit = unit\n    return a\na = make('m')",
+        "a = make('km')",
+        "r, b = a.unit, make('l')",
+        "r, b.unit",
+    ),
+    "a mask that is hard": (
+        "import numpy as np\nm = np.ma.array([1, 2], mask=[0, 1])",
+        "m = np.ma.array([1, 2], mask=[0, 1], hard_mask=True)",
+        "m[1] = 5",
+        "m.tolist(), m.hardmask",
+    ),
+    "another name for drawing": (
+        "import random, numpy as np",
+        "",
+        "pick, draw = random.random, np.random.rand",
+        "(random.seed(1), np.random.seed(1), pick(), random.random(), draw(), np.random.rand())",
+    ),
     "the values of a frame": (
         "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]}); v = df['a'].to_numpy()",
         "df = pd.DataFrame({'a': [1, 2]}); v = df['a'].to_numpy()",
@@ -441,6 +472,24 @@ AROUND = {
         "_ = open('size.txt', 'w').write('123')",
         "r = os.path.getsize('size.txt')",
         "r",
+    ),
+    "a file looked for by a name that is put together": (
+        "import os\nn = 7\nif os.path.exists('look7.txt'): os.remove('look7.txt')",
+        "open('look7.txt', 'w').close()",
+        "r = os.path.exists(f'look{n}.txt')",
+        "r",
+    ),
+    "a file that Arrow reads": (
+        "import pandas as pd\nn = 7\npd.DataFrame({'a': [1]}).to_parquet('arrow7.parquet')",
+        "pd.DataFrame({'a': [2]}).to_parquet('arrow7.parquet')",
+        "r = pd.read_parquet(f'arrow{n}.parquet').a.tolist()",
+        "r",
+    ),
+    "a file that Arrow writes": (
+        "import os, pandas as pd\nn = 8; df = pd.DataFrame({'a': [1]})",
+        "os.remove('arrow8.parquet')",
+        "r = df.to_parquet(f'arrow{n}.parquet')",
+        "os.path.exists('arrow8.parquet')",
     ),
     "a file it removed": (
         "import os\n_ = open('gone.txt', 'w').write('1')\ndef work():\n    os.remove('gone.txt')\n    return 1",
