@@ -48,7 +48,7 @@ class Reach(NamedTuple):
     key: str
     inputs: tuple[Input, ...]
     values: dict[str, Any]
-    code_inside: dict[int, str]
+    code_inside: dict[int, tuple[str, Any]]
     mentions: Names
     unidentified: tuple[str, ...]
     settings: tuple[Input, ...] = ()

@@ -29,7 +29,7 @@ from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, is_user_code, is_user_module, names_in
 from nbcheckpoint.fingerprint.files import grown_by, unchanged
-from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, likely_seconds, reach, reads_of
+from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, likely_seconds, reach, reads_data, reads_of
 from nbcheckpoint.model import Checkpoint, Input, Reason
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.saving import definition_digest
@@ -77,8 +77,8 @@ class Identity(NamedTuple):
     """Label -> digest of everything that is looked at again afterwards, ignored inputs included."""
     values: dict[str, Any]
     """The same, live."""
-    code_inside: dict[int, str]
-    """Code met inside of values, by object."""
+    code_inside: dict[int, tuple[str, Any]]
+    """Code met inside of values, by object: its digest, and itself."""
     mentions: Names
     """Everything the code and what it reaches mention, methods of its inputs included."""
     unidentified: tuple[str, ...]
@@ -229,7 +229,11 @@ def look_again(identity: Identity) -> tuple[tuple[Input, ...], bool]:
     digester = Digester(provisional=bool(identity.tokens), unnamed=identity.unnamed)
     looked, _, _ = look(digester, identity.values, ())
     now = digester.code_inside()
-    same = all(now.get(key, found) == found for key, found in identity.code_inside.items())
+    # What has been taken out (an iterator that is over lets go of its function) may have changed what it reads.
+    same = all(
+        now[key][0] == found if key in now else not reads_data(code)
+        for key, (found, code) in identity.code_inside.items()
+    )
     return looked, same
 
 

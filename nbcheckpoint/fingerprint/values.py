@@ -169,6 +169,12 @@ def code_of(value: Any) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
                     yield function.__code__, function.__globals__, function.__module__ or "__main__"
 
 
+def reads_data(code: Any) -> bool:
+    """Does a function or class read variables whose values can change?"""
+    reached = (value for label, value in reach([("", code)]).items() if label)
+    return any(is_mutable(type(v)) and not isinstance(v, (type, types.FunctionType, types.ModuleType)) for v in reached)
+
+
 def _is_wrapper(value: Any) -> bool:
     """functools.lru_cache and friends: callables that are not functions but wrap one."""
     return type(value).__module__ == "functools" and hasattr(value, "__wrapped__")
@@ -336,9 +342,9 @@ class Digester:
         self._deep[id(value)] = result, value
         return result
 
-    def code_inside(self) -> dict[int, str]:
+    def code_inside(self) -> dict[int, tuple[str, Any]]:
         """The code met inside of values, by object: a step that changes it changed more than data."""
-        return {key: found for key, (found, _) in self._deep.items()}
+        return dict(self._deep)
 
     def meet(self, label: str, obj: Any) -> tuple[str, int] | None:
         """Number a mutable object on its first meeting (None); say which one it was on the next."""

@@ -239,7 +239,8 @@ class Saving(Sealed):
 
 def _describe(name: str, value: Any) -> Value:
     try:
-        size = getattr(value, "nbytes", 0)
+        # Asked of its class first: an object may make up the attributes it is asked for, and keep them.
+        size = getattr(value, "nbytes", 0) if hasattr(type(value), "nbytes") else 0
     except Exception:  # a property may raise what it likes, as that of a sparse tensor does
         size = 0
     return Value(

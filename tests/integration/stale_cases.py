@@ -163,6 +163,19 @@ CODE = {
         "r = a.m()",
         "k, r",
     ),
+    "what a function changed that is gone": (
+        "l = [1]; fs = [lambda: l.append(2)]",
+        "l = [1]; fs = [lambda: l.append(2)]",
+        "r = fs.pop()()",
+        "l, fs",
+    ),
+    "attributes that are made when they are asked for": (
+        "class A:\n    def __getattr__(self, n):\n        if n[0] == '_': raise AttributeError(n)\n"
+        "        return self.__dict__.setdefault(n, 1)\na = A()",
+        "",
+        "b = A(); a.x = 2",
+        "a.__dict__, b.__dict__",
+    ),
     "the classes below a class": (
         "class A: pass\nclass B(A): pass\ndef names(): return [c.__name__ for c in A.__subclasses__()]",
         "class C(A): pass",
