@@ -128,7 +128,15 @@ async def _perform_async(wish: Body | Wait) -> Any:
     if isinstance(wish, Wait):
         return await asyncio.sleep(wish.seconds)
     work: Coroutine[Any, Any, Any] = _run_async(wish, strands.place())
-    return await (asyncio.wait_for(work, wish.timeout) if wish.timeout is not None else work)
+    if wish.timeout is None:
+        return await work
+    started = time.monotonic()
+    try:
+        return await asyncio.wait_for(work, wish.timeout)
+    except asyncio.TimeoutError as error:  # before Python 3.11 that is another class than TimeoutError
+        if time.monotonic() - started < wish.timeout:
+            raise  # the body's own
+        raise TimeoutError(f"it took longer than {wish.timeout:g} s") from error
 
 
 async def _run_async(wish: Body, called_from: Place) -> Any:

@@ -13,6 +13,10 @@ from typing import Any
 MOST_SECONDS = 60.0
 MOST_TOLD_SECONDS = 600.0
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+_TIMEOUTS = frozenset(
+    # Before Python 3.11 asyncio and futures had a TimeoutError of their own.
+    {"TimeoutError", "Timeout", "ReadTimeout", "ConnectTimeout", "APITimeoutError", "APIConnectionError"}
+)
 _chance = random.Random()  # our own: the user's random numbers are not ours to draw
 
 RetryOn = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
@@ -22,7 +26,7 @@ def is_transient(error: BaseException) -> bool:
     """Would the same call perhaps succeed a moment later? Timeouts, connections, and what servers say is passing."""
     if isinstance(error, (TimeoutError, ConnectionError)):
         return True
-    if type(error).__name__ in ("Timeout", "ReadTimeout", "ConnectTimeout", "APITimeoutError", "APIConnectionError"):
+    if type(error).__name__ in _TIMEOUTS:
         return True
     return _status(error) in _PASSING
 

@@ -91,7 +91,8 @@ async def preview_checkpoint(question: Question, store: AsyncStore) -> Record:
 async def diff_checkpoints(question: Question, store: AsyncStore) -> Record:
     """What differs between two checkpoints, or between all that two cells left, from `a` to `b`."""
     asked: asking.DiffAsked = question.query
-    a, b = [[await store.checkpoint(id) for id in ids.split(",")] for ids in (asked.a, asked.b)]
+    a = [await store.checkpoint(id) for id in asked.a.split(",")]
+    b = [await store.checkpoint(id) for id in asked.b.split(",")]
     return compare_all(a, b)
 
 

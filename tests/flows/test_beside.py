@@ -442,7 +442,7 @@ def test_a_timeout_ends_the_waiting(store: Store) -> None:
     async def forever() -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match=r"longer than 0\.05 s"):
         asyncio.run(forever())  # type: ignore[arg-type]  # a coroutine
 
 
