@@ -56,10 +56,18 @@ def salvage(directory: Path, build: Callable[[Path], None], aside: Path) -> Salv
             else:
                 lost += 1
         new.execute("COMMIT")
+        _into_one_file(new)
     finally:
         new.close()
     _exchange(directory, aside)
     return Salvaged(kept, max(lost, (there or 0) - kept), there is not None)
+
+
+def _into_one_file(con: sqlite3.Connection) -> None:
+    """Out of the log, which stays behind when the index gets its name. Closing does so only before Python 3.12."""
+    ((busy, _, _),) = con.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    if busy:
+        raise StoreLocked("the new index is in use", hint="try again")
 
 
 def _number_of_rows(db: Path) -> int | None:
