@@ -98,7 +98,8 @@ class Stores:
             folder = (root / PurePosixPath(path.strip("/")).parent).resolve()
         except (OSError, ValueError, RuntimeError) as error:  # a NUL, a loop of links
             raise _refusal(path) from error
-        if not folder.is_relative_to(root):
+        # Since Python 3.13 a loop of links is left in the path.
+        if not folder.is_relative_to(root) or any(part.is_symlink() for part in (folder, *folder.parents)):
             raise _refusal(path)
         return folder
 
