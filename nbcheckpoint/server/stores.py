@@ -96,10 +96,11 @@ class Stores:
         root = self.root.resolve()
         try:
             folder = (root / PurePosixPath(path.strip("/")).parent).resolve()
+            # Since Python 3.13 a loop of links is left in the path.
+            is_loop = any(part.is_symlink() for part in (folder, *folder.parents))
         except (OSError, ValueError, RuntimeError) as error:  # a NUL, a loop of links
             raise _refusal(path) from error
-        # Since Python 3.13 a loop of links is left in the path.
-        if not folder.is_relative_to(root) or any(part.is_symlink() for part in (folder, *folder.parents)):
+        if is_loop or not folder.is_relative_to(root):
             raise _refusal(path)
         return folder
 
