@@ -74,7 +74,9 @@ class Memory:
             raise Unshareable("an array and a tensor share memory")
 
     def meet_frame(self, part: Any) -> None:
-        """A part of a frame or a column: its arrays are not to be views of anything."""
+        """A part of a frame or a column: its arrays are not to be views of anything, if it is copied on writing."""
+        if not _copies_on_write():
+            return
         is_block = type(part).__name__.endswith("Block")
         for name in ("_values", "values") if is_block else ("_data", "_ndarray"):
             found = getattr(part, name, None)
@@ -125,6 +127,12 @@ class Memory:
         dense = once.copy(order="C")
         self._apart[id(dense)] = dense
         return _spread, (dense, array.shape, array.strides, flags.writeable)
+
+
+def _copies_on_write() -> bool:
+    """As pandas does from 3 on. Before, frames and columns write into memory that they share, as arrays do."""
+    pandas = sys.modules["pandas"]
+    return not pandas.__version__.startswith(("1.", "2.")) or pandas.options.mode.copy_on_write is True
 
 
 def is_array(obj: Any) -> bool:
