@@ -39,6 +39,7 @@ _QUERIED = re.compile(r"@([^\W\d]\w*)")
 """A variable named inside of a string: `df.query("a > @k")`."""
 RETURNED = "returned"
 """In a checkpoint's meta: the argument that is itself the result."""
+_CODE = (types.FunctionType, types.MethodType, partial, type)
 NO_NAMES = Names(*(frozenset[Any]() for _ in Names._fields))
 
 
@@ -74,6 +75,7 @@ def reach_of(
     called = [pattern for value in values.values() for pattern in _files_of(value)]
     digester = Digester()
     looked, unidentified, _ = look(digester, values, ())
+    mentions = together([mentions, *_inside(digester, {})])
     around = surroundings(mentions, values, private)
     looks = bool(LOOKS_FOR_FILES & (mentions.attributes | mentions.reads))
     body = digest_code(plain.__code__) if isinstance(plain, types.FunctionType) else ""
@@ -88,6 +90,14 @@ def reach_of(
         named=tuple(_named(mentions.strings | {text for text in values.values() if type(text) is str}, looks)),
         looks=looks,
     )
+
+
+def _inside(digester: Digester, values: Mapping[str, Any]) -> list[Names]:
+    """What is mentioned by methods of the instances that were met, by functions held somewhere in them, and by those
+    among the values themselves."""
+    functions = [(label, value) for label, value in values.items() if isinstance(value, _CODE)]
+    codes = [code for value in reach(functions).values() for code, _, _ in code_of(value)] if functions else []
+    return [names_in(code) for code in (*codes, *(code for code, _ in digester.code))]
 
 
 def _named(strings: Iterable[str], looks: bool) -> Iterator[str]:
@@ -158,14 +168,20 @@ def arguments_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     return found
 
 
-def identify(reached: Reach, arguments: Mapping[str, Any], ignore: Collection[str] = ()) -> Identity:
-    """The whole identity of a call."""
+def identify(
+    reached: Reach, arguments: Mapping[str, Any], ignore: Collection[str] = (), *, private: Callable[[str], str]
+) -> Identity:
+    """The whole identity of a call. `private` makes a digest of what is nobody's business."""
     clash = arguments.keys() & reached.values.keys()
     named = {f"argument {name}" if name in clash else name: value for name, value in arguments.items()}
     ignored = {f"argument {name}" if name in clash else name for name in ignore}
     digester = Digester()
     looked, unidentified, _ = look(digester, named, ignored)
     inputs = (*(item for item in looked if item.name not in ignored), *reached.inputs)
+    inside = _inside(digester, named)
+    if inside:
+        around = surroundings(together(inside), named, private)
+        inputs = (*inputs, *(item for item in around if item not in reached.inputs))
     problems = (*unidentified, *reached.unidentified)
     return Identity(
         code=reached.key,

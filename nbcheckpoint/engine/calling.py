@@ -222,7 +222,7 @@ class Call:
             self.reached = reach_of(
                 self.spec.function, salt=self._salt(), files=self.spec.files, private=self.store.private_digest
             )
-        self.identity = identify(self.reached, arguments, self.spec.ignore)
+        self.identity = identify(self.reached, arguments, self.spec.ignore, private=self.store.private_digest)
         recorded = self.parent.journal.recorded(self.slot) if self.parent is not None else None
         if self.parent is not None:
             self.parent.journal.arrive(self.slot)

@@ -211,7 +211,7 @@ class Map:
         call.committer = self.committer
         call.policies = self.policies
         arguments = arguments_of(self.spec.function, call.args, call.kwargs)
-        call.identity = identify(self.reached, arguments, self.spec.ignore)
+        call.identity = identify(self.reached, arguments, self.spec.ignore, private=self.store.private_digest)
         if self.here is not None:
             name = call.identity.digest[:16]
             alike[name] += 1

@@ -363,3 +363,31 @@ def test_no_two_steps_share_a_place_whatever_they_are_called(store: Store, ran: 
     assert len(set(found[:8])) == 8
     slots = [step.meta["slot"] for step in latest(store).steps(inner=True)]
     assert len(slots) == len(set(slots)) == 15
+
+
+class Place:
+    """Looks around when it is asked."""
+
+    def where(self) -> str:
+        return os.environ.get("NBC_TEST_WHERE", "-")
+
+
+HERE = Place()
+
+
+@nbc.step
+def asked(place: Any) -> str:
+    return place[0].where() if isinstance(place, list) else place()
+
+
+@nbc.step
+def at_hand() -> str:
+    return HERE.where()
+
+
+def test_what_methods_of_arguments_and_globals_look_at_counts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for where in "ab":
+        monkeypatch.setenv("NBC_TEST_WHERE", where)
+        found.append((asked([Place()]), asked(lambda: os.environ["NBC_TEST_WHERE"]), at_hand()))
+    assert found == [("a",) * 3, ("b",) * 3]
