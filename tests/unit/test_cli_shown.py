@@ -150,7 +150,8 @@ def test_ctrl_c_is_one_line_and_130(folder: str, tmp_path: Path) -> None:
     asked.sendintr()
     asked.expect(pexpect.EOF)
     asked.close()
-    assert asked.before.split() == ["^C", "nbcheckpoint:", "stopped"]
+    # Whether the terminal shows the key depends on whether somebody was reading already.
+    assert asked.before.replace("^C", "").split() == ["nbcheckpoint:", "stopped"]
     assert asked.exitstatus == 128 + signal.SIGINT
     assert (tmp_path / "run.zip").stat().st_size == 0
 
