@@ -293,6 +293,9 @@ def _by_the_user(frame: Any) -> bool:
 _PASSING_ON = frozenset({"os", "posixpath", "ntpath", "genericpath", "pathlib"})
 _asks = {name: (getattr(os, name), _asking(getattr(os, name))) for name in ("stat", "lstat", "access")}
 """As they are, and as they are while a step runs."""
+for _able in (os.supports_follow_symlinks, os.supports_dir_fd, os.supports_fd, os.supports_effective_ids):
+    # Whoever asks there what a function can do, as shutil does before it copies a link, has to get the same answer.
+    _able.update(asking for original, asking in _asks.values() if original in _able)
 
 
 def include(seen: Iterable[FileSeen]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -36,3 +38,20 @@ def test_a_database_is_the_file_behind_its_uri_and_one_in_memory_is_none(tmp_pat
     finally:
         stop(watch)
     assert [Path(seen.path).name for seen in watch.seen()] == ["user data.db"]
+
+
+def test_a_link_is_copied_as_a_link_while_somebody_watches(tmp_path: Path) -> None:
+    """shutil looks up whether `os.stat` can tell of links, and gave up on one it did not know."""
+    link, copy = tmp_path / "link", tmp_path / "copy"
+    link.symlink_to("nowhere")
+    able = [os.supports_follow_symlinks, os.supports_dir_fd, os.supports_fd, os.supports_effective_ids]
+    names = ("stat", "lstat", "access")
+    before = [getattr(os, name) in found for found in able for name in names]
+    watch = FileWatch()
+    start(watch)
+    try:
+        shutil.copy2(link, copy, follow_symlinks=False)
+        assert [getattr(os, name) in found for found in able for name in names] == before
+    finally:
+        stop(watch)
+    assert copy.is_symlink()
