@@ -71,3 +71,6 @@ def statements() -> str:
 
 
 TIGHT = "s = 0\nfor i in range(2_000_000): s += i"
+WORDS = "words = [str(n) for n in range(1_000_000)]"
+TIGHT_LIST = "lengths = {}\nfor word in words: lengths[len(word)] = lengths.get(len(word), 0) + 1"
+TIGHT_PAIRS = "s = 0\nfor n, word in enumerate(words): s += n * len(word)"

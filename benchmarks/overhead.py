@@ -179,6 +179,10 @@ class Bench:
         found = self.run([], [notebooks.TIGHT] * 7)
         self.report.add("tight loop: for i in range(2_000_000): s += i", {w: r.totals for w, r in found.items()})
         self.judge("a tight loop at the top level of a cell (our own bar)", found, 1.1)
+        for what, cell in (("a list", notebooks.TIGHT_LIST), ("enumerate", notebooks.TIGHT_PAIRS)):
+            found = self.run([notebooks.WORDS], [cell] * 7)
+            self.report.add(f"tight loop: {cell.splitlines()[-1]}", {w: r.totals for w, r in found.items()})
+            self.judge(f"a tight loop over {what} (our own bar)", found, 1.5)
 
     def _kishu_works(self) -> bool:
         if not self.kishu:

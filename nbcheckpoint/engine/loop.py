@@ -129,7 +129,7 @@ class ExplicitLoop:
         alone = strands.is_alone()
         for name, state in loaded[_START].items() if alone else ():
             rng.restore(name, state)
-        items, trail = follow(iter(iterable), earlier.progress.done, earlier.progress.trail)
+        items, trail, _ = follow(iter(iterable), earlier.progress.done, earlier.progress.trail)
         if trail is None:
             return items  # other items than before
         self._trail, self._done, self._last = trail, earlier.progress.done, earlier.id

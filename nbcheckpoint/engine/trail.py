@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import xxhash
 
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 
+T = TypeVar("T")
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _INDEXED: tuple[Any, ...] = (type(iter([])), type(iter(range(0))))
 _SHARE = 0.02
@@ -28,13 +29,14 @@ class Trail:
         self._plain = 0
         self._began = time.perf_counter()
         self.problem = ""
-        self.last: Any = None
-        """The item noted last."""
 
-    def note(self, item: Any) -> None:
-        self.last = item
-        if self.problem:
-            return
+    def note(self, item: T) -> T:
+        """The item itself, noted."""
+        if not self.problem:
+            self._add(item)
+        return item
+
+    def _add(self, item: Any) -> None:
         if type(item) in PLAIN:
             self._hasher.update(f"{type(item).__name__} {item!r};".encode("utf-8", "surrogatepass"))
             self._plain += 1
@@ -60,8 +62,11 @@ class Trail:
         return self._hasher.hexdigest()
 
 
-def follow(iterator: Iterator[Any], done: int, digest: str) -> tuple[Iterator[Any], Trail | None]:
-    """The iterator behind so many items, if those are the ones with that digest; else where it was, and None."""
+def follow(iterator: Iterator[Any], done: int, digest: str) -> tuple[Iterator[Any], Trail | None, Any]:
+    """The iterator behind so many items, and the last of them, if those are the ones with that digest.
+
+    Else it is where it was, and there is no trail.
+    """
     trail, passed = Trail(), []
     for item in itertools.islice(iterator, done):
         passed.append(item)
@@ -69,8 +74,8 @@ def follow(iterator: Iterator[Any], done: int, digest: str) -> tuple[Iterator[An
         if trail.problem.startswith("telling"):
             trail.problem = ""  # as much time as it takes
     if len(passed) == done and trail.digest == digest:
-        return iterator, trail
-    return itertools.chain(passed, iterator), None
+        return iterator, trail, passed[-1] if passed else None
+    return itertools.chain(passed, iterator), None, None
 
 
 def advance(iterator: Any, done: int) -> Any:

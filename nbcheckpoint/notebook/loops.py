@@ -45,6 +45,7 @@ from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import namespace
 from nbcheckpoint.notebook.items import entered_with, is_ordered, names_of, parts_of, read_by
 from nbcheckpoint.notebook.line import say_where
+from nbcheckpoint.notebook.stretch import NOTHING, UNKNOWN, Items, Numbers, Stretch
 from nbcheckpoint.notebook.weave import LoopNode, loop_key
 from nbcheckpoint.store import Saved
 
@@ -57,7 +58,6 @@ NEEDED = (ITERATOR, ITEM)
 """Under these the iterator and the random state at the loop's beginning are kept, and the item a loop around it is at.
 For those around it their number is added. No variable can be called that."""
 
-_UNKNOWN: Any = object()
 _RANGE_ITERATOR = type(iter(range(0)))
 _STRETCH = 1 << 14
 _SOON_SECONDS = 0.2
@@ -241,8 +241,8 @@ class Loop:
         self._target = node.target if isinstance(node, ast.For) else None
         self._once = any(tensors.is_loader(user_ns.get(name)) for name in names_of(node))
         """May an item made again be another one? The order of a data loader is certain, what it draws there is not."""
-        self._last: Any = _UNKNOWN
-        """The item it is at."""
+        self._last: Any = UNKNOWN
+        """The item it had come to when it was saved, until it has gone on."""
         self.items_at_hand = bound_by_target(target) if target is not None and not self._once else set()
         """Names of the item it is at, which comes from where the next one does: if that is all it shares with other
         variables, they need not be saved with it."""
@@ -265,8 +265,8 @@ class Loop:
         self.start: dict[str, Any] = {}
         """The random state before it began."""
         self._iterator: Any = None
-        self._stretch: tuple[Iterator[Any], list[Any]] = iter(()), []
-        """Of a range: the numbers being given out, and those taken back from them."""
+        self._stretch: Stretch = NOTHING
+        """The items being given out."""
         self._trail: Trail | None = None
         self._by = "condition"
         self._given = False
@@ -298,9 +298,14 @@ class Loop:
         held = tuple(sorted(self._bound(user_ns))) if not self._once else ()
         return Progress(done=self.done, total=self.total, trail=trail, by=by, loop=self.number, at_hand=held)
 
+    @property
+    def _item(self) -> Any:
+        """The item it is at."""
+        return self._stretch.last if self._stretch.given else self._last
+
     def parts(self) -> dict[str, Any]:
         """Name -> what it was bound to by the item it is at, where that is plain to see."""
-        return parts_of(self._target, self._last)
+        return parts_of(self._target, self._item)
 
     def held(self, user_ns: dict[str, Any]) -> set[str]:
         """Those of the names at hand that are still bound to the item, or to a part of it, itself."""
@@ -322,7 +327,7 @@ class Loop:
         for loop in self.chain[:-1]:
             more[_of(START, loop)] = loop.start
             if loop._by == "iterator":
-                more |= {_of(ITERATOR, loop): loop._iterator, _of(ITEM, loop): loop._last}
+                more |= {_of(ITERATOR, loop): loop._iterator, _of(ITEM, loop): loop._item}
         return more
 
     def take_along(self, together: set[str], user_ns: dict[str, Any]) -> tuple[set[str], str]:
@@ -341,7 +346,7 @@ class Loop:
                     return together, problem
             if self.is_inner and any(loop._by == "iterator" for loop in self.chain):
                 for loop in self.chain:  # what one holds may be part of another's item: all of it in one pickle
-                    loop._insists = type(loop._last) not in PLAIN
+                    loop._insists = type(loop._item) not in PLAIN
             if together == before and insisting == [loop._insists for loop in self.chain]:
                 return together, ""
 
@@ -385,9 +390,8 @@ class Loop:
             self._iterator = advance(self._iterator, progress.done - 1)
             self._last = next(self._iterator, None)
             return True
-        self._iterator, trail = follow(self._iterator, progress.done, progress.trail)
+        self._iterator, trail, self._last = follow(self._iterator, progress.done, progress.trail)
         self._trail = trail or Trail()
-        self._last = self._trail.last
         return trail is not None
 
     def reenter(self, progress: Progress) -> None:
@@ -402,63 +406,52 @@ class Loop:
 
     def walk(self, boundary: Callable[[], None]) -> Iterator[Any]:
         """The items, with a call of `boundary` between two of them whenever the loop is to be saved."""
-        if type(self._iterator) is _RANGE_ITERATOR and self._trail is None and self.at < 0 and not self._again:
-            return itertools.chain.from_iterable(self._stretches(boundary))
-        return self._one_by_one(boundary)
+        return itertools.chain.from_iterable(self._stretches(boundary))
 
-    def _one_by_one(self, boundary: Callable[[], None]) -> Iterator[Any]:
+    def _stretches(self, boundary: Callable[[], None]) -> Iterator[Iterable[Any]]:
         __tracebackhide__ = True
-        trail, nested, key, deep = self._trail, bool(self.inner), self._key, self._deep
-        done = before = self.done
+        numbers = _rest_of(self._iterator) if self._is_range() else None
         items = itertools.chain(self._again, self._iterator) if self._again else self._iterator
-        self._again = []
+        self._again, self._last = [], UNKNOWN
         try:
-            for done, item in enumerate(items, before + 1):
-                if trail is not None:
-                    trail.note(item)
-                self._last = item
-                if nested and key in deep:
-                    self.done = done - 1
-                    yield item
-                    self.turned()
+            while True:
+                length = self._length()
+                if numbers is not None:
+                    self._stretch, self._iterator = Numbers(numbers[:length]), iter(numbers[length:])
                 else:
-                    yield item
-                if self.rung or done == self.at:
+                    self._stretch = Items(self._noted(items), length)
+                if self.rung and length > 1:
+                    self._stretch.cut()  # the bell rang between the two, and saw the one before
+                yield self._stretch
+                given, is_at_the_end = self._stretch.given, self._stretch.is_at_the_end
+                self.done += given
+                if is_at_the_end:
+                    break
+                if numbers is not None:
+                    numbers = numbers[given:]
+                    self._iterator = iter(numbers)
+                if given:
                     self.turned()
-                    self.done, self.rung = done, False
-                    boundary()
-            self.done = done
+                    if self.rung or self.done == self.at:
+                        self.rung = False
+                        boundary()
             self.stop()
         finally:
             items = self._iterator = None  # a generator that is left by `break` is closed at once, as without us
+            self._stretch = NOTHING
 
-    def _stretches(self, boundary: Callable[[], None]) -> Iterator[Iterator[Any]]:
-        """The numbers of a range, in stretches that Python goes through without coming back to us.
+    def _is_range(self) -> bool:
+        return type(self._iterator) is _RANGE_ITERATOR and self._trail is None and not self._again
 
-        When the loop is to be saved, the rest of the stretch is taken back, by `ring` in another thread: emptying
-        a range's iterator into a list is one step to Python, so every number is either given out or taken back.
-        A bell that rings between two stretches may look at the old one; so it is asked for once the new one is there.
-        """
-        __tracebackhide__ = True
-        rest = _rest_of(self._iterator)
-        while rest:
-            deep = self.is_deep
-            stretch = rest[: 1 if deep else _STRETCH]
-            self._last = rest[0] if deep else _UNKNOWN
-            self._iterator = iter(rest[1:]) if deep else self._iterator
-            ahead, back = self._stretch = iter(stretch), list[Any]()
-            if self.rung:
-                back.extend(ahead)
-            yield ahead
-            through = len(stretch) - len(back)
-            self.done += through
-            rest = rest[through:]
-            self._iterator = iter(rest)
-            self.turned()
-            if self.rung:
-                self.rung = False
-                boundary()
-        self.stop()
+    def _noted(self, items: Iterator[Any]) -> Iterator[Any]:
+        """Each of them noted, if their order is not certain and noting them does not take too long."""
+        return items if self._trail is None or self._trail.problem else map(self._trail.note, items)
+
+    def _length(self) -> int:
+        """Of the next stretch. A loop that is to be saved, or has loops inside that are watched, comes back at once."""
+        if self.rung or self.is_deep:
+            return 1
+        return min(_STRETCH, self.at - self.done) if self.at > self.done else _STRETCH
 
     # Loops inside of it
 
@@ -543,10 +536,9 @@ class Loop:
         self._stop_short()
 
     def _stop_short(self) -> None:
-        """Before the very next item. Last of all: what it is for must be known by then."""
+        """Come back before the very next item. Last of all: what it is for must be known by then."""
         self.rung = True
-        ahead, back = self._stretch
-        back.extend(ahead)
+        self._stretch.cut()
 
     @property
     def to_save(self) -> bool:
@@ -568,7 +560,7 @@ class Loop:
 
     def let_go(self) -> None:
         """Nothing is saved of it any more. The loops of a statement know each other: what they hold would stay."""
-        self._last, self._trail, self.start, self.heads = _UNKNOWN, None, {}, {}
+        self._last, self._trail, self.start, self.heads = UNKNOWN, None, {}, {}
 
 
 def _of(key: str, loop: Loop) -> str:

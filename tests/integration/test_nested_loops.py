@@ -178,3 +178,17 @@ def test_how_far_it_was_counts_only_if_its_loops_have_the_same_numbers(kernel: K
     again = kernel.run(cell)
     assert "its loops were counted in another way" in again.line, again.line
     assert kernel.run("(out, i, j, k)").result == wanted
+
+
+@pytest.mark.parametrize("items", ["range(3)", "list(range(3))"])
+def test_a_save_that_is_due_before_its_first_item_skips_none(kernel: Kernel, items: str) -> None:
+    loop = (
+        f"for i in range(2):\n    time.sleep(0.5)\n    for j in {items}:\n        out.append(work(10 * i + j))\n"
+        "        gate(10 * i + j, 11)"
+    )
+    cell = f"%%checkpointed --every 0.2\n{loop}"
+    wanted = uninterrupted(kernel, cell, "out", setup="out = []")
+    cut(kernel, cell, setup="out = []")
+    again = kernel.run(cell)
+    assert "loop continued at " in again.line, again.line
+    assert kernel.run("out").result == wanted

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ast
-import itertools
-import pickle
 import sys
-import threading
 import types
 from pathlib import Path
 from typing import Any
@@ -15,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nbcheckpoint.engine.pace import Pace, seconds_left
+from nbcheckpoint.engine.pace import seconds_left
 from nbcheckpoint.fingerprint import code
 from nbcheckpoint.fingerprint.values import Digester, likely_seconds
-from nbcheckpoint.notebook import line, loops, namespace, weave
+from nbcheckpoint.notebook import line, namespace, weave
 
 
 @pytest.mark.parametrize("source", ["x = 1", "x = y = [a, (b, 'c')]", "x = {'a': [b]}", "pass", "x", "'text'"])
@@ -90,85 +87,6 @@ def test_a_column_with_something_that_can_change_is_walked() -> None:
     assert not first.tokens
     column[5].append(2)
     assert look(column)[0] != before
-
-
-def loop_over(items: Any, source: str = "for i in items: pass") -> loops.Loop:
-    node = ast.parse(source).body[0]
-    assert isinstance(node, ast.For)
-    loop = loops.Loop(0, node, {"items": items}, (), Pace(), 1000.0)
-    loop.begin(items)
-    return loop
-
-
-@pytest.fixture
-def no_timers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops.Loop, "arm", lambda self, cost: setattr(self, "due", False))
-
-
-@pytest.mark.usefixtures("no_timers")
-@pytest.mark.parametrize("items", [range(10), range(50_000), range(7, -50, -3), range(0), list(range(20))])
-@pytest.mark.parametrize("rings", [(), (0,), (3,), (3, 4, 9), (16_383,), (16_384,), (16_385, 40_000)])
-def test_a_loop_stops_at_the_very_next_item_when_it_is_due(items: Any, rings: tuple[int, ...]) -> None:
-    """Whenever the clock rings, all that was given out is done, nothing else, and the iterator has the rest."""
-    loop = loop_over(items)
-    seen: list[Any] = []
-    saved: list[int] = []
-
-    def boundary() -> None:
-        saved.append(loop.done)
-        assert loop.done == len(seen)
-        rest = pickle.loads(pickle.dumps(loop._iterator))
-        assert list(rest) == list(itertools.islice(items, loop.done, None))
-        loop.arm(0.0)
-
-    for item in loop.walk(boundary):
-        seen.append(item)
-        if len(seen) - 1 in rings:
-            loop.ring()
-    assert seen == list(items)
-    assert saved == [at + 1 for at in rings if at < len(items)]
-    assert loop.done == len(items)
-
-
-def test_a_bell_before_the_first_item_is_heard() -> None:
-    loop = loop_over(range(5))
-    saved: list[int] = []
-    walk = loop.walk(lambda: (saved.append(loop.done), setattr(loop, "due", False))[0])
-    loop.ring()
-    assert list(walk) == [0, 1, 2, 3, 4]
-    assert saved in ([0], [1])
-
-
-@pytest.mark.usefixtures("no_timers")
-def test_no_number_is_lost_or_given_twice_when_the_bell_rings_in_another_thread() -> None:
-    """At any moment: between asking and answering, between two stretches."""
-    loop = loop_over(range(10**12))
-    over, saved, expected = threading.Event(), 0, 0
-
-    def ring() -> None:
-        while not over.is_set():
-            loop.ring()
-
-    def boundary() -> None:
-        nonlocal saved
-        saved += 1
-        assert loop.done == expected
-        loop.arm(0.0)
-
-    ringer = threading.Thread(target=ring)
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        ringer.start()
-        for item in loop.walk(boundary):
-            assert item == expected
-            expected += 1
-            if saved == 300:
-                break
-    finally:
-        sys.setswitchinterval(before)
-        over.set()
-        ringer.join()
 
 
 def test_a_module_that_takes_the_place_of_another_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
