@@ -129,3 +129,7 @@ def _called_from(frame: types.FrameType | None) -> types.FrameType | None:
 def _raise_in(thread: int, what: type[BaseException] | None) -> None:
     given = ctypes.py_object(what) if what is not None else None
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)
+
+
+shared = Patience()
+"""One for the process: its watcher stays, however often the extension is loaded."""

@@ -90,10 +90,10 @@ def environment() -> dict[str, Any]:
 
 def interval(every: int | str) -> tuple[int, float]:
     """(steps, seconds) between two saves: one of them is zero; both are where nothing is saved."""
-    if isinstance(every, bool) or not isinstance(every, (int, str)):
+    if isinstance(every, bool) or not isinstance(every, (int, str)) or (isinstance(every, int) and every < 0):
         raise UsageError(f"every is {every!r}", hint='give a number of steps, a time like "30s", or 0 for never')
     if isinstance(every, int) or every.isdigit():
-        return max(0, int(every)), 0.0
+        return int(every), 0.0
     return 0, parse_age(every)
 
 

@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from nbcheckpoint import config
+from nbcheckpoint import config, patience
 from nbcheckpoint.engine import context, shown
 from nbcheckpoint.engine.identity import (
     LOOKS_FOR_FILES,
@@ -69,7 +69,6 @@ from nbcheckpoint.notebook.looping import LoopHooks
 from nbcheckpoint.notebook.loops import COUNTED, Loops
 from nbcheckpoint.notebook.outputs import Recorder, replay
 from nbcheckpoint.notebook.session import Session
-from nbcheckpoint.patience import Patience
 from nbcheckpoint.redact import is_secret, redact
 from nbcheckpoint.units import say_duration, say_size
 
@@ -110,7 +109,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         """Key of a statement whose loop was cut short in this kernel -> its progress, and the inputs it left behind."""
         self._named: dict[str, tuple[str, str]] = {}
         """Name -> id and text of the cell that has it."""
-        self._patience = Patience()
+        self._patience = patience.shared
         self._patched: set[tuple[str, ...]] = set()
         """Attributes that cells have set, as paths from a name. Those of libraries' classes anything may depend on."""
         self.notes: deque[str] = deque(maxlen=5)

@@ -369,6 +369,7 @@ def test_fifty_different_calls_are_all_kept(store: Store) -> None:
         ({"retry_on": "OSError"}, "retry_on is 'OSError'"),
         ({"retry_on": ("OSError",)}, "retry_on is"),
         ({"every": "often"}, "is not an age"),
+        ({"every": -1}, "every is -1"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], said: str) -> None:

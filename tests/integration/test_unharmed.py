@@ -117,3 +117,15 @@ def test_as_without_us(seen: dict[str, dict[str, tuple[object, ...]]], name: str
 def test_the_namespace_is_as_without_us(seen: dict[str, dict[str, tuple[object, ...]]]) -> None:
     """After all of that."""
     assert seen["auto"]["names"] == seen["plain"]["names"] == seen["marked"]["names"]
+
+
+def test_loading_the_extension_again_and_again_leaves_no_threads_behind(kernel: Kernel) -> None:
+    count = "import threading; threads = sorted(thread.name for thread in threading.enumerate())"
+    turn = "%reload_ext nbcheckpoint", "%checkpoint auto", "%%checkpointed\nx = [1]", "%unload_ext nbcheckpoint"
+    seen = []
+    for _ in range(3):
+        for cell in turn:
+            kernel.run(cell)
+        kernel.run(count)
+        seen.append(kernel.run("threads").result)
+    assert seen[1] == seen[2]
