@@ -30,6 +30,7 @@ import tempfile
 import threading
 import traceback
 import types
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ class Request(NamedTuple):
     folder: str
     process: Process
     mode: str
-    """`plain`, `cells` or `auto`."""
+    """`plain`, `cells`, `auto` or `clock`."""
 
 
 # The child: one kernel
@@ -339,8 +340,9 @@ def kernel(request: Request) -> Seen:
     checkpointer = None
     if request.mode != "plain":
         checkpointer = _load(shell, request.mode)
-    if request.process.kill:
-        _die_after(request.process.kill, request.process.inside)
+    strike = _clock(checkpointer, request.process) if request.mode == "clock" else None
+    if request.process.kill or strike is not None:
+        _die_after(request.process.kill, request.process.inside, strike)
     for cell in request.process.cells:
         notes.append([])
         text = "\n".join(cell)
@@ -365,16 +367,18 @@ def _load(shell: Any, mode: str) -> Any:
     loops.Loop.inner_every, loops._DEEP_SHARE = 1, 0.0
     # A loop that failed goes on when it is run again in its own kernel, which is not what happens without us.
     checkpointer._remember_cut = lambda *_: None  # type: ignore[method-assign]
-    if mode == "auto":
+    if mode == "clock":
+        loops.Loop.inner_every, loops._STRETCH = None, 3
+    if mode != "cells":
         auto.switch(checkpointer, ["on", "--min-seconds", "0s"])
         checkpointer.pace.overhead = 1e9
         checkpointer.pace.is_worth = lambda *_: True  # nothing here takes long enough
-        # The clock decides when a loop is saved; here every turn counts.
+        # The clock decides when a loop is saved; here every turn counts, or it strikes when we say so.
         parse = options.parse
 
         def parse_eagerly(*args: Any, **kwargs: Any) -> Any:
             chosen = parse(*args, **kwargs)
-            chosen.every = 1
+            chosen.every = 1 if mode == "auto" else 1000.0
             return chosen
 
         options.parse = parse_eagerly
@@ -400,26 +404,45 @@ def _where(error: BaseException) -> list[int]:
     return [frame.lineno or 0 for frame in frames if "ipython-input" in frame.filename or "ipykernel" in frame.filename]
 
 
-def _die_after(count: int, inside: bool) -> None:
+def _clock(checkpointer: Any, process: Process) -> Callable[[], None]:
+    """Strikes at about every third of the user's lines: whatever loop runs is to be saved at its next opportunity."""
+    from nbcheckpoint.notebook import loops
+
+    chance = random.Random(repr(process))
+    loops._DEEP_SHARE = chance.choice((0.0, 1e9))  # with loops inside of loops watched, or not
+
+    def strike() -> None:
+        running = checkpointer._cells[-1].running if checkpointer._cells else None
+        if running is not None and running.loops is not None and not chance.randrange(3):
+            running.loops.ring()
+
+    return strike
+
+
+def _die_after(count: int, inside: bool, strike: Callable[[], None] | None = None) -> None:
+    """Be killed after so many lines or calls, if any. With `strike`, that is called at each of the user's lines."""
     left = [count]
     package = str(ROOT / "nbcheckpoint" / "")
 
     def tick() -> None:
         left[0] -= 1
-        if left[0] <= 0:
+        if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def trace(frame: Any, event: str, argument: Any) -> Any:
         name = frame.f_code.co_filename
         if inside and name.startswith(package):
             tick()
-        if not inside and "ipython-input" in name:
+        if (not inside or strike is not None) and "ipython-input" in name:
             return trace_line
         return None
 
     def trace_line(frame: Any, event: str, argument: Any) -> Any:
         if event == "line":
-            tick()
+            if not inside:
+                tick()
+            if strike is not None:
+                strike()
         return trace_line
 
     sys.settrace(trace)

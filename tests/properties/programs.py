@@ -68,7 +68,8 @@ class Program:
 
     processes: tuple[Process, ...]
     mode: str = "cells"
-    """`cells`: each begins with `%%checkpointed --every 1`. `auto`: none does."""
+    """`cells`: each begins with `%%checkpointed --every 1`. `auto`: none does, and all loops are saved at every turn.
+    `clock`: they are saved when a clock strikes, which it does at any line."""
     seeded: bool = True
 
     def __str__(self) -> str:
@@ -275,7 +276,7 @@ def write(pick: Pick) -> Program:
             cells = list(history[0]) if pick(4) == 3 else _edited(writer, cells)
             history.append(tuple(cells))
     processes.append(Process(_order(pick, cells)))
-    return Program(tuple(processes), mode=("cells", "cells", "auto")[pick(3)], seeded=writer.seeded)
+    return Program(tuple(processes), mode=("cells", "auto", "clock")[pick(3)], seeded=writer.seeded)
 
 
 def _beginning(writer: Writer) -> tuple[str, ...]:

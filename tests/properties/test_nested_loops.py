@@ -274,7 +274,7 @@ def hosts() -> Iterator[Hosts]:
         made.close()
 
 
-LINES = {"cells": (46, 53, 64), "auto": (48, 53, 63)}
+LINES = {"cells": (46, 53, 64), "auto": (48, 53, 63), "clock": (47, 52, 57, 61, 66)}
 """Some forty come before the loops: what is imported has lines, too."""
 if os.environ.get("NBCHECKPOINT_LONG"):
     LINES = dict.fromkeys(LINES, tuple(range(38, 100)))
