@@ -15,13 +15,13 @@ from __future__ import annotations
 import secrets
 import weakref
 from datetime import datetime, timedelta, timezone
-from functools import lru_cache
-from typing import Any, ClassVar, Literal, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
 from nbcheckpoint.errors import Error, StoreError
 from nbcheckpoint.showing import checkpoint_html, run_html
+from nbcheckpoint.typed import convert, decode
 
 FORMAT = 1
 """Version of the stored form. A store with a higher one is listed, never loaded."""
@@ -48,7 +48,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def from_json(cls: type[R], data: bytes | str) -> R:
         """Raises `msgspec.DecodeError` or `msgspec.ValidationError` on anything but this record."""
-        return cast("R", _decoder(cls).decode(data))
+        return decode(data, cls)
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` and the server show it: every field, also those at their default."""
@@ -58,7 +58,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decoder = lru_cache(maxsize=None)(msgspec.json.Decoder)
 
 
 def encode(value: Any) -> bytes:
@@ -373,7 +372,7 @@ T = TypeVar("T")
 def shaped(value: Any, kind: type[T], otherwise: T) -> T:
     """The value, if it has that shape. What stands in a `meta` may be of any: records come from everywhere."""
     try:
-        return msgspec.convert(value, kind)
+        return convert(value, kind)
     except msgspec.ValidationError:
         return otherwise
 

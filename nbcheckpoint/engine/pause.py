@@ -22,6 +22,7 @@ from nbcheckpoint.events import emit
 from nbcheckpoint.model import Pause, Step, utc_now
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.pauses import check, plain
+from nbcheckpoint.typed import convert
 from nbcheckpoint.units import parse_age
 
 _NOTHING: Any = object()
@@ -110,7 +111,7 @@ def _checked(question: Pause, default: Any, schema: Any) -> Any:
     try:
         written = check(question, default)
         if schema is not None:
-            msgspec.convert(written, schema, str_keys=True)
+            convert(written, schema, str_keys=True)
     except (UsageError, msgspec.ValidationError) as error:
         raise UsageError(f"pause {question.name!r}: its default is no answer: {error}") from error
     return written
@@ -178,7 +179,7 @@ def _taken(here: Frame, step: Step, question: Pause, schema: Any, choices: tuple
     journal, value = here.journal, step.meta["answer"]["value"]
     try:
         check(question, value)
-        value = msgspec.convert(value, schema, str_keys=True) if schema is not None else _chosen(value, choices)
+        value = convert(value, schema, str_keys=True) if schema is not None else _chosen(value, choices)
     except (UsageError, msgspec.ValidationError) as error:
         meta = {key: found for key, found in step.meta.items() if key not in ("answer", "taken")}
         journal.store.put_step(replace(step, status="paused", meta=meta), durable=True)

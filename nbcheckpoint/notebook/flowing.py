@@ -22,6 +22,7 @@ from nbcheckpoint.model import Pause
 from nbcheckpoint.notebook.line import PROGRESS
 from nbcheckpoint.notebook.outputs import StepRecorder, replay
 from nbcheckpoint.store import Store
+from nbcheckpoint.typed import decode
 from nbcheckpoint.units import say_duration
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class _Joined:
 def _policies_in(notebook: Path) -> dict[str, Any]:
     """What is no notebook, or says nothing about us, says nothing."""
     try:
-        found = msgspec.json.decode(notebook.read_bytes(), type=_Notebook).metadata.nbcheckpoint
+        found = decode(notebook.read_bytes(), _Notebook).metadata.nbcheckpoint
     except (OSError, msgspec.MsgspecError):
         return {}
     return dict(found.get("policies") or {})

@@ -21,6 +21,7 @@ from msgspec import UNSET, Meta, UnsetType
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.model import Checkpoint, Event, Record, Run, RunStatus, Step
 from nbcheckpoint.store.looking import Going
+from nbcheckpoint.typed import convert
 
 if TYPE_CHECKING:
     from nbcheckpoint.server.stores import Stores
@@ -226,7 +227,7 @@ class Route:
 def parse(kind: type[S], given: Mapping[str, Any], *, strict: bool) -> S:
     """What was given, as that type. `strict=False`: all of it is text. Raises UsageError."""
     try:
-        return msgspec.convert(given, kind, strict=strict)
+        return convert(given, kind, strict=strict)
     except msgspec.ValidationError as error:
         raise _misfit(kind, given, str(error)) from error
 

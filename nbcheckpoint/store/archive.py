@@ -48,6 +48,7 @@ from nbcheckpoint.errors import (
 from nbcheckpoint.model import FORMAT, Checkpoint, Record, Run, Step, utc_now
 from nbcheckpoint.store.survey import chunks_of
 from nbcheckpoint.store.trust import vouched
+from nbcheckpoint.typed import decode
 
 if TYPE_CHECKING:
     from nbcheckpoint.store import Store
@@ -384,7 +385,7 @@ class _Reader:
 
     def _record(self, info: zipfile.ZipInfo, manifest: Manifest) -> tuple[Sealed, Run | Step | Checkpoint]:
         try:
-            found = msgspec.json.decode(self._bytes(info), type=Sealed)
+            found = decode(self._bytes(info), Sealed)
         except msgspec.MsgspecError as error:
             raise _refused(self._path, f"{info.orig_filename} is no record") from error
         kind = self._kind(found.key, manifest)

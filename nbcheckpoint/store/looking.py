@@ -16,6 +16,7 @@ import msgspec
 
 from nbcheckpoint.errors import StoreDamaged
 from nbcheckpoint.model import Record, Step, Value
+from nbcheckpoint.typed import convert
 
 if TYPE_CHECKING:
     from nbcheckpoint.store import Store
@@ -74,7 +75,7 @@ def going(store: Store, runs: Iterable[str]) -> dict[str, Going]:
             if step.status != "running" or not isinstance(step.meta.get("done"), int):
                 continue
             try:
-                found[run] = msgspec.convert({**step.meta, "name": step.name}, Going)
+                found[run] = convert({**step.meta, "name": step.name}, Going)
             except msgspec.ValidationError:
                 pass  # somebody else's idea of progress
             break

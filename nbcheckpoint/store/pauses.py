@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from nbcheckpoint.errors import Conflict, NotFound, Untrusted, UsageError
 from nbcheckpoint.events import emit
 from nbcheckpoint.model import Pause, Step, shaped, utc_now
+from nbcheckpoint.typed import convert
 
 if TYPE_CHECKING:
     from nbcheckpoint.store import Store
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def question(step: Step) -> Pause | None:
     """What a step asks, if it is one that asks."""
     try:
-        return msgspec.convert(step.meta["pause"], Pause) if "pause" in step.meta else None
+        return convert(step.meta["pause"], Pause) if "pause" in step.meta else None
     except msgspec.ValidationError:
         return None  # nothing of ours
 

@@ -405,11 +405,28 @@ def _where(error: BaseException) -> list[int]:
 
 
 def _clock(checkpointer: Any, process: Process) -> Callable[[], None]:
-    """Strikes at about every third of the user's lines: whatever loop runs is to be saved at its next opportunity."""
-    from nbcheckpoint.notebook import loops
+    """Everything that depends on how long something takes comes out one way or the other, by chance.
+
+    What is returned strikes at about every third of the user's lines: the loop that runs is to be saved between this
+    iteration and the next.
+    """
+    from nbcheckpoint.notebook import guess, loops
 
     chance = random.Random(repr(process))
     loops._DEEP_SHARE = chance.choice((0.0, 1e9))  # with loops inside of loops watched, or not
+    deadline, may_be_saved = checkpointer._deadline, checkpointer._may_be_saved
+
+    def some_deadline(key: str) -> tuple[float, bool, bool]:
+        until, known, _ = deadline(key)
+        return until if chance.randrange(8) else 0.0, known, bool(chance.randrange(2))
+
+    def may_some(cell: Any, running: Any) -> bool:
+        resumed = running.loops is not None and running.loops.resumed is not None
+        return may_be_saved(cell, running) and (resumed or chance.randrange(3) > 0)
+
+    guess.is_quick = lambda *_: not chance.randrange(3)  # type: ignore[assignment]
+    checkpointer._deadline, checkpointer._may_be_saved = some_deadline, may_some
+    checkpointer.pace.is_worth = lambda *_: chance.randrange(5) > 0
 
     def strike() -> None:
         running = checkpointer._cells[-1].running if checkpointer._cells else None

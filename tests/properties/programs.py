@@ -69,7 +69,7 @@ class Program:
     processes: tuple[Process, ...]
     mode: str = "cells"
     """`cells`: each begins with `%%checkpointed --every 1`. `auto`: none does, and all loops are saved at every turn.
-    `clock`: they are saved when a clock strikes, which it does at any line."""
+    `clock`: what depends on time, how long a statement took and when a loop is to be saved, depends on chance."""
     seeded: bool = True
 
     def __str__(self) -> str:
