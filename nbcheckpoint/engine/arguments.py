@@ -24,12 +24,13 @@ from nbcheckpoint.engine.identity import (
     Identity,
     digest_inputs,
     look,
+    mentioned,
     settings_now,
     surroundings,
     together,
 )
 from nbcheckpoint.fingerprint import files as disk
-from nbcheckpoint.fingerprint.code import Names, digest_code, names_in
+from nbcheckpoint.fingerprint.code import Names, digest_code
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, is_mutable, reach, standing_for
 from nbcheckpoint.model import Checkpoint, FileSeen, Input
 from nbcheckpoint.store import Store
@@ -68,7 +69,7 @@ def reach_of(
     name = getattr(plain, "__qualname__", type(plain).__qualname__)
     values = reach([(f"{name}()", plain)])
     codes = [code for value in values.values() for code, _, _ in code_of(value)]
-    mentions = together([names_in(code) for code in codes]) if codes else NO_NAMES
+    mentions = together([mentioned(code) for code in codes]) if codes else NO_NAMES
     spoken = {word for text in mentions.strings for word in _QUERIED.findall(text)}
     scope = getattr(plain, "__globals__", {})
     values |= reach([(word, scope[word]) for word in spoken if word in scope])
@@ -97,7 +98,7 @@ def _inside(digester: Digester, values: Mapping[str, Any]) -> list[Names]:
     among the values themselves."""
     functions = [(label, value) for label, value in values.items() if isinstance(value, _CODE)]
     codes = [code for value in reach(functions).values() for code, _, _ in code_of(value)] if functions else []
-    return [names_in(code) for code in (*codes, *(code for code, _ in digester.code))]
+    return [mentioned(code) for code in (*codes, *(code for code, _ in digester.code))]
 
 
 def _named(strings: Iterable[str], looks: bool) -> Iterator[str]:

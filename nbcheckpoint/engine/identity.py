@@ -130,7 +130,7 @@ def identify(
     said = free_names(tree.body) | set(depends) | _words(names.strings, namespace)
     direct = {name for name in said if not granted(name)}
     values = reach(reads_of(code, namespace, direct))
-    mentions = together([names, *(names_in(found) for v in values.values() for found, _, _ in code_of(v))])
+    mentions = together([names, *(mentioned(found) for v in values.values() for found, _, _ in code_of(v))])
     texts = mentions.strings.union(_texts_in(values.values()) if _QUERIES & mentions.attributes else ())
     more = {name for name in _words(texts, namespace) - values.keys() if not granted(name)}
     put = (*patched, *_own_builtins(mentions, namespace), *_own_accessors(mentions))
@@ -142,7 +142,7 @@ def identify(
     values |= {name: namespace[name] for name in sharing}
     digester = Digester(provisional=provisional, deadline=deadline)
     looked, unidentified, tokens = look(digester, values, ignore)
-    named, mentions = mentions, together([mentions, *(names_in(found) for found, _ in digester.code)])
+    named, mentions = mentions, together([mentions, *(mentioned(found) for found, _ in digester.code)])
     hidden = {} if mentions == named else dict(_read_inside(code, mentions, values, namespace, granted))
     if hidden:
         values = reach([*values.items(), *hidden.items()])
@@ -259,6 +259,15 @@ def look(
     return tuple(inputs), tuple(unidentified), frozenset(tokens)
 
 
+def mentioned(code: types.CodeType) -> Names:
+    """What it mentions that matters to others. A `__hash__` is there for dicts and sets, which are the same whatever it
+    gives; that it asks for another hash says nothing about what is done with its class."""
+    names = names_in(code)
+    if code.co_name != "__hash__":
+        return names
+    return names._replace(reads=names.reads - {"hash"}, attributes=names.attributes - {"__hash__"})
+
+
 def together(names: Sequence[Names]) -> Names:
     return Names(*(frozenset().union(*parts) for parts in zip(*names, strict=True)))
 
@@ -287,7 +296,7 @@ def _near(value: Any) -> Iterable[Any]:
 
 
 def surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str], str]) -> Iterator[Input]:
-    """What code reads from around it: environment variables it can name, the working directory.
+    """What code reads from around it: environment variables it can name, the working directory, the seed of hashes.
 
     The values of environment variables are nobody's business: only their private digest is kept.
     """
@@ -303,6 +312,9 @@ def surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str
         value = os.environ.get(name)
         found = private(f"{name}={value}") if value is not None else "-"
         yield Input(name=name, digest=found, type="environment")
+    if ("hash" in mentions.reads and "hash" not in values) or "__hash__" in mentions.attributes:
+        # Of texts it is another one in every process, unless PYTHONHASHSEED is set.
+        yield Input(name="the seed of hash()", digest=blake3(b"%d" % hash("nbcheckpoint")).hexdigest(), type="process")
     if _FOLDER & (mentions.attributes | mentions.reads):
         yield Input(name="the working directory", digest=blake3(os.fsencode(os.getcwd())).hexdigest(), type="folder")
 

@@ -39,7 +39,14 @@ def _changed(old: Input | None, new: Input | None) -> str:
 
 
 _CODE = {"function": "helper {}()", "type": "class {}"}
-_NOUNS = {**_CODE, "environment": "environment variable {}", "run": "the run of {}", "answer": "the run that asks {}"}
+_NOUNS = {
+    **_CODE,
+    "environment": "environment variable {}",
+    "folder": "{}",
+    "process": "{}",
+    "run": "the run of {}",
+    "answer": "the run that asks {}",
+}
 
 
 def noun(item: Input) -> str:

@@ -139,6 +139,56 @@ def test_an_environment_variable_is_an_input_and_its_value_stays_private(kernel:
     assert b"hunter2" not in stored
 
 
+HASHED = {
+    "itself": ("x = ['oak', 'yew']", "y = [hash(w) % 97 for w in x]", "[hash(w) % 97 for w in x]"),
+    "given to a function": ("x = ['oak', 'yew']", "y = sorted(x, key=hash)", "sorted(x, key=hash)"),
+    "by name": ("x = 'oak'", "y = x.__hash__()", "hash(x)"),
+    "in a function": ("def f(w): return hash(w) % 97", "y = f('oak')", "hash('oak') % 97"),
+    "in a method of an input": (
+        "class Filter:\n    def slot(self, w): return hash(w) % 97\nf = Filter()",
+        "y = f.slot('oak')",
+        "hash('oak') % 97",
+    ),
+    "in a step": (
+        "import nbcheckpoint as nbc\n@nbc.step\ndef f(w): return hash(w) % 97",
+        "y = f('oak')",
+        "hash('oak') % 97",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HASHED)
+def test_the_hash_of_a_text_is_another_one_in_the_next_kernel(tmp_path: Path, name: str) -> None:
+    before, cell, expected = HASHED[name]
+    found = []
+    for seed in ("1", "2", "2", "1"):
+        with Kernel(tmp_path, env={"PYTHONHASHSEED": seed}) as kernel:
+            kernel.run(f"%load_ext nbcheckpoint\n{before}")
+            line = kernel.run(f"%%checkpointed\n{cell}").line
+            found.append((kernel.run("y").result, kernel.run(expected).result, line))
+    assert all(ours == plain for ours, plain, _ in found), found
+    if name != "in a step":  # the step is restored, and the statement that calls it runs
+        assert "computed" in found[1][2]
+        assert ["restored" in line for _, _, line in found[2:]] == [True, True], "where the seed is the same"
+
+
+def test_a_class_that_has_a_hash_does_not_depend_on_the_seed(tmp_path: Path) -> None:
+    """Dicts and sets ask for it, and give the same in every kernel."""
+    before = (
+        "class Point:\n    def __init__(self, n): self.n = n\n    def __eq__(self, other): return self.n == other.n\n"
+        "    def __hash__(self): return hash(('point', self.n))\npoints = [Point(n) for n in range(3)]"
+    )
+    record = "record = {'hash': 5}\ndef by(key, hash): return key[hash]"
+    for seed in ("1", "2"):
+        with Kernel(tmp_path, env={"PYTHONHASHSEED": seed}) as kernel:
+            kernel.run(f"%load_ext nbcheckpoint\n{before}\n{record}")
+            line = kernel.run("%%checkpointed\nat = {p: p.n for p in points}; total = sum(at.values())").line
+            assert kernel.run("at[Point(2)], total").result == "(2, 3)"
+            other = kernel.run("%%checkpointed\nfound = by(record, 'hash')").line
+    assert "restored" in line
+    assert "restored" in other, "no more does what only has that name"
+
+
 def test_random_numbers_go_on_as_if_nothing_had_happened(kernel: Kernel) -> None:
     cells = ["import random\nrandom.seed(7)", "%%checkpointed\na = [random.random() for _ in range(3)]"]
     for cell in cells:
