@@ -26,7 +26,7 @@ from typing import Any
 
 SECONDS = 5.0
 LOOK_SECONDS = 0.5
-_WAKING = getattr(signal, "SIGURG", None)
+WAKING = getattr(signal, "SIGURG", None)
 """Nobody minds it by default, and hardly anybody uses it. Windows has none."""
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
@@ -77,8 +77,8 @@ class Patience:
         self._watcher = threading.Thread(target=self._watch, name="nbcheckpoint-patience", daemon=True)
         self._watcher.start()
         here = threading.current_thread() is threading.main_thread()
-        if here and _WAKING is not None and signal.getsignal(_WAKING) is signal.SIG_DFL:
-            signal.signal(_WAKING, self._woken)
+        if here and WAKING is not None and signal.getsignal(WAKING) is signal.SIG_DFL:
+            signal.signal(WAKING, self._woken)
 
     def _woken(self, _: int, frame: types.FrameType | None) -> None:
         """The main thread has been woken. Where it is no more in a method that we have called, that came too late."""
@@ -104,9 +104,9 @@ class Patience:
                     endless.add(type(frame.f_locals["self"]))
                 self._raised = True
                 _raise_in(self._thread, TookTooLong)
-                handler: Any = signal.getsignal(_WAKING) if _WAKING is not None else None
-                if _WAKING is not None and handler == self._woken and self._thread == threading.main_thread().ident:
-                    signal.pthread_kill(self._thread, _WAKING)
+                handler: Any = signal.getsignal(WAKING) if WAKING is not None else None
+                if WAKING is not None and handler == self._woken and self._thread == threading.main_thread().ident:
+                    signal.pthread_kill(self._thread, WAKING)
 
 
 def _called_by_us(thread: int) -> types.FrameType | None:

@@ -6,12 +6,14 @@ seen before is kept in `Running`.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # signal without the names
 import argparse
 import asyncio
 import builtins
 import functools
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -20,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nbcheckpoint import patience
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again
@@ -48,6 +51,8 @@ _NOT_DATA = (
     *(type, types.FunctionType, types.ModuleType, types.MethodType, types.BuiltinFunctionType),
     type(functools.lru_cache(int)),  # pickled by name: what it remembers would be gone
 )
+_SIGNALS = tuple(set(map(int, signal.valid_signals())) - {signal.SIGINT, patience.WAKING})
+"""Those that are nobody's but the user's."""
 _IPYTHONS_BUILTINS = frozenset({"_", "input", "getpass", "exit", "quit", "get_ipython", "display", "dreload"})
 """It puts these in and takes them out around every cell."""
 _LIBRARY_THREADS = ("tqdm", "joblib", "loky", "multiprocessing", "threadpoolctl", "zmq")
@@ -116,7 +121,7 @@ def obstacle(running: Running, surroundings: tuple[Any, ...]) -> str:
     if running.figures.touched or (running.figures.open and _mentions_drawing(running)):
         return "a figure is being drawn: pyplot keeps it to itself"
     if surroundings != running.surroundings:
-        return "it changed the working directory, the environment, the import path, builtins, threads or tasks"
+        return "it changed the working directory, the environment, the import path, builtins, signals, threads or tasks"
     return ""
 
 
@@ -324,7 +329,8 @@ def surroundings() -> tuple[Any, ...]:
     except RuntimeError:  # no loop is running
         tasks = set()
     environment = dict(getattr(os.environ, "_data", os.environ))  # as it is: decoding it takes longer than comparing
-    return os.getcwd(), environment, tuple(sys.path), set(_threads()), tasks, patched
+    handlers = tuple(map(_signal.getsignal, _SIGNALS))
+    return os.getcwd(), environment, tuple(sys.path), handlers, set(_threads()), tasks, patched
 
 
 def _mentions_drawing(running: Running) -> bool:

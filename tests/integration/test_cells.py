@@ -189,6 +189,16 @@ def test_a_class_that_has_a_hash_does_not_depend_on_the_seed(tmp_path: Path) -> 
     assert "restored" in other, "no more does what only has that name"
 
 
+def test_what_it_does_with_signals_is_done_again(kernel: Kernel) -> None:
+    for _ in range(2):
+        kernel.run("%load_ext nbcheckpoint\nimport signal")
+        again = kernel.run("%%checkpointed\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN)")
+        assert "computed" in again.line
+        assert kernel.run("signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN").result == "True"
+        kernel.kill()
+        kernel.start()
+
+
 def test_random_numbers_go_on_as_if_nothing_had_happened(kernel: Kernel) -> None:
     cells = ["import random\nrandom.seed(7)", "%%checkpointed\na = [random.random() for _ in range(3)]"]
     for cell in cells:
