@@ -263,9 +263,12 @@ def look(user_ns: dict[str, Any], hidden: set[str], outputs: list[Any], lines: l
     for name in names:  # what an iterator would still give, when all else has been looked at
         if hasattr(user_ns[name], "__next__"):
             described[name] += f" then {Describer(user_ns).describe(rest_of(user_ns[name]))}"
-    files = {path.name: path.read_bytes() for path in sorted(Path().glob("*.txt"))}
+    files = {path.name: ADDRESS.sub(b"", path.read_bytes()) for path in sorted(Path().glob("*.txt"))}
     described = {name: anywhere(text) for name, text in described.items()}
     return Seen(described, [[tuple(map(anywhere, item)) for item in cell] for cell in outputs], state, lines, files)
+
+
+ADDRESS = re.compile(rb"0x[0-9a-f]{6,}")
 
 
 def anywhere(text: Any) -> Any:
