@@ -94,7 +94,7 @@ class Foresight:
             return
         full = f"{module.value.__name__}.{rest}"
         if full == "random.seed":
-            yield rng.PREFIX + "random", Known(random.Random(seed).getstate())
+            yield rng.PREFIX + "random", Known(rng.packed(random.Random(seed).getstate()))
         elif full == "numpy.random.seed" and 0 <= seed < 1 << 32:
             yield rng.PREFIX + "numpy", Known(_numpy_state(seed))
 

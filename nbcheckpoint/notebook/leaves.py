@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 import types
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -320,10 +321,8 @@ def digest_of(name: str, user_ns: dict[str, Any]) -> str:
 
 def surroundings() -> tuple[Any, ...]:
     """What a statement can change besides names and objects: compared before and after."""
-    names = vars(builtins)
-    patched = dict(zip(names, map(id, names.values()), strict=True))
-    for name in _IPYTHONS_BUILTINS:
-        patched.pop(name, None)
+    names = {name: value for name, value in vars(builtins).items() if name not in _IPYTHONS_BUILTINS}
+    patched = tuple(names), array("Q", map(id, names.values())).tobytes()  # packed, for the reason in `rng.packed`
     try:
         tasks = {id(task) for task in asyncio.all_tasks()}
     except RuntimeError:  # no loop is running

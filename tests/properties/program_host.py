@@ -399,7 +399,7 @@ def _start_randomly() -> None:
     rng.MAX_TURNS = 20  # no program draws more often, and counting further takes long
     rng._start.clear()
     rng.watch()
-    rng._start["numpy"] = np.random.get_state(legacy=False)["state"]["key"].copy()
+    rng._start["numpy"] = np.random.get_state(legacy=False)["state"]["key"].tobytes()
 
 
 def _where(error: BaseException) -> list[int]:
