@@ -312,11 +312,18 @@ def surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str
         value = os.environ.get(name)
         found = private(f"{name}={value}") if value is not None else "-"
         yield Input(name=name, digest=found, type="environment")
-    if ("hash" in mentions.reads and "hash" not in values) or "__hash__" in mentions.attributes:
-        # Of texts it is another one in every process, unless PYTHONHASHSEED is set.
+    if _hashes(mentions, values):
         yield Input(name="the seed of hash()", digest=blake3(b"%d" % hash("nbcheckpoint")).hexdigest(), type="process")
     if _FOLDER & (mentions.attributes | mentions.reads):
         yield Input(name="the working directory", digest=blake3(os.fsencode(os.getcwd())).hexdigest(), type="folder")
+
+
+def _hashes(mentions: Names, values: dict[str, Any]) -> bool:
+    """Is a hash asked for? That of a text is another one in every process, unless PYTHONHASHSEED is set."""
+    by_name = "hash" in mentions.reads and "hash" not in values
+    by_another = any(value is hash for value in values.values())
+    of_module = "hash" in mentions.attributes and any(value is builtins for value in values.values())
+    return by_name or by_another or of_module or "__hash__" in mentions.attributes
 
 
 def _own_builtins(mentions: Names, namespace: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -142,6 +142,8 @@ def test_an_environment_variable_is_an_input_and_its_value_stays_private(kernel:
 HASHED = {
     "itself": ("x = ['oak', 'yew']", "y = [hash(w) % 97 for w in x]", "[hash(w) % 97 for w in x]"),
     "given to a function": ("x = ['oak', 'yew']", "y = sorted(x, key=hash)", "sorted(x, key=hash)"),
+    "by another name": ("h = hash; x = ['oak', 'yew']", "y = [h(w) % 97 for w in x]", "[hash(w) % 97 for w in x]"),
+    "of builtins": ("import builtins; x = 'oak'", "y = builtins.hash(x)", "hash(x)"),
     "by name": ("x = 'oak'", "y = x.__hash__()", "hash(x)"),
     "in a function": ("def f(w): return hash(w) % 97", "y = f('oak')", "hash('oak') % 97"),
     "in a method of an input": (

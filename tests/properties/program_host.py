@@ -427,7 +427,7 @@ def _clock(checkpointer: Any, process: Process) -> Callable[[], None]:
         resumed = running.loops is not None and running.loops.resumed is not None
         return may_be_saved(cell, running) and (resumed or chance.randrange(3) > 0)
 
-    guess.is_quick = lambda *_: not chance.randrange(3)  # type: ignore[assignment]
+    guess.is_quick = lambda *_: not chance.randrange(3)  # type: ignore[assignment]  # it takes what the other takes
     checkpointer._deadline, checkpointer._may_be_saved = some_deadline, may_some
     checkpointer.pace.is_worth = lambda *_: chance.randrange(5) > 0
 

@@ -8,6 +8,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -99,7 +100,7 @@ def test_an_iterator_that_has_ended_is_not_asked_again() -> None:
     for rings in range(4):
         lives[:] = [iter([0, 1, 2]), iter([3])]
         loop, seen = loop_over(Again()), []
-        for item in loop.walk(lambda loop=loop: loop.arm(0.0)):  # type: ignore[misc]
+        for item in loop.walk(partial(loop.arm, 0.0)):
             seen.append(item)
             if item == rings:
                 loop.ring()
