@@ -29,7 +29,16 @@ from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, is_user_code, is_user_module, names_in
 from nbcheckpoint.fingerprint.files import grown_by, unchanged
-from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, likely_seconds, reach, reads_data, reads_of
+from nbcheckpoint.fingerprint.values import (
+    HASH_SEED,
+    Digester,
+    Unidentified,
+    code_of,
+    likely_seconds,
+    reach,
+    reads_data,
+    reads_of,
+)
 from nbcheckpoint.model import Checkpoint, Input, Reason
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.saving import definition_digest
@@ -313,17 +322,15 @@ def surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str
         found = private(f"{name}={value}") if value is not None else "-"
         yield Input(name=name, digest=found, type="environment")
     if _hashes(mentions, values):
-        yield Input(name="the seed of hash()", digest=blake3(b"%d" % hash("nbcheckpoint")).hexdigest(), type="process")
+        yield Input(name="the seed of hash()", digest=blake3(b"%d" % HASH_SEED).hexdigest(), type="process")
     if _FOLDER & (mentions.attributes | mentions.reads):
         yield Input(name="the working directory", digest=blake3(os.fsencode(os.getcwd())).hexdigest(), type="folder")
 
 
 def _hashes(mentions: Names, values: dict[str, Any]) -> bool:
-    """Is a hash asked for? That of a text is another one in every process, unless PYTHONHASHSEED is set."""
-    by_name = "hash" in mentions.reads and "hash" not in values
-    by_another = any(value is hash for value in values.values())
+    """Is a hash asked for, by the name it has? As a value, by any other, it is known to be what it is."""
     of_module = "hash" in mentions.attributes and any(value is builtins for value in values.values())
-    return by_name or by_another or of_module or "__hash__" in mentions.attributes
+    return ("hash" in mentions.reads and "hash" not in values) or of_module or "__hash__" in mentions.attributes
 
 
 def _own_builtins(mentions: Names, namespace: dict[str, Any]) -> Iterator[tuple[str, Any]]:

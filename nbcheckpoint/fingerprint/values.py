@@ -45,6 +45,8 @@ from nbcheckpoint.fingerprint.code import (
     names_in,
 )
 
+HASH_SEED = hash("nbcheckpoint")
+"""The hash of a text is another one in every process, unless PYTHONHASHSEED is set."""
 _ATOMS = frozenset(
     {type(None), bool, int, float, complex, str, bytes, tuple, type(...), type(NotImplemented), range, slice}
 )
@@ -433,6 +435,8 @@ class _DigestPickler(pickle.Pickler):
             if hasattr(obj, "cache_info") and obj.cache_info().currsize:
                 raise Unidentified(self._label, "it remembers earlier results")
             return ("wrapper", kind.__name__, self._digester.deep(self._label, obj.__wrapped__))
+        if obj is hash:
+            return ("hash", HASH_SEED)
         return self._mutable(obj) if is_mutable(kind) else None
 
     def _atoms(self, obj: Any) -> Any:
