@@ -302,15 +302,18 @@ def register_reducer(type_path: str, reducer: Reducer) -> None:
 
 
 def _find_reducer(kind: type) -> Reducer | None:
-    _load_plugins()
+    load_plugins()
     found = _registered.get(f"{kind.__module__}.{kind.__qualname__}") or faithful.find(kind) or tensors.find(kind)
     _reducers[kind] = found
     return found
 
 
 @lru_cache(maxsize=1)
-def _load_plugins() -> None:
-    """Typed encoders of other packages: each entry point is called once and registers what it has."""
+def load_plugins() -> None:
+    """Typed encoders of other packages: each entry point is called once and registers what it has.
+
+    Looking for them takes a while: it is best done when nobody waits for a result.
+    """
     for entry in entry_points(group="nbcheckpoint.codecs"):
         try:
             entry.load()()

@@ -123,7 +123,7 @@ def identify(
     depends: Collection[str] = (),
     granted: Callable[[str], bool],
     private: Callable[[str], str],
-    aliases: Callable[[set[str]], set[str]],
+    aliases: Callable[[set[str], dict[str, Any]], set[str]],
     patched: Sequence[tuple[str, Any]] = (),
     provisional: bool = False,
     deadline: float | None = None,
@@ -133,6 +133,7 @@ def identify(
     `key` is its `code_key`. `granted` names are nobody's input. `private` gives the identity of something secret.
     `patched` is what the user has put into libraries, with labels: anything may depend on that.
     `aliases` names the other variables that share objects with some: a step that changes an object changes them too.
+    It is told who refers to those objects just for looking at them.
     For `provisional` and `deadline` see `Digester`.
     """
     names = names_in(code)
@@ -147,7 +148,7 @@ def identify(
     if deadline is not None and time.thread_time() + sum(map(likely_seconds, values.values())) > deadline:
         return Identity(key, (), {}, values, {}, mentions, (), secrets.token_hex(32), unaffordable=True)
     # A module of the user's may be among them: what shares with that is found again when something is to be saved.
-    sharing = aliases({label for label in values if label in namespace}) & namespace.keys()
+    sharing = aliases({label for label in values if label in namespace}, values) & namespace.keys()
     values |= {name: namespace[name] for name in sharing}
     digester = Digester(provisional=provisional, deadline=deadline)
     looked, unidentified, tokens = look(digester, values, ignore)

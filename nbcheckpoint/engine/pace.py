@@ -3,7 +3,8 @@
 The budget is a share of the time the user's own code takes. A loop's next save comes after `cost / overhead` seconds,
 so that saving takes that share at most; and not more often than once a second, because less work than that is not
 worth bringing back. This is what is known as Young's and Daly's rule, with "how much may it cost" given instead of
-"how often does it crash".
+"how often does it crash". Up to ten seconds apart, saves of loops take half of the budget only: the other half is for
+looking at inputs and for what statements leave.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from dataclasses import dataclass
 OVERHEAD = 0.03
 LEAST_SECONDS = 1.0
 """Between two saves of a loop."""
+FREQUENT_SECONDS = 10.0
+"""Less work than that may be lost. Saves that are no further apart need not take all of the budget."""
+LOOPS_SHARE = 0.5
+"""What they take of it."""
 CAPITAL_SECONDS = 0.25
 """What may be spent before the user's code has run for long: the first statements of a notebook load its data."""
 FLOOR_SECONDS = 0.005
@@ -61,7 +66,10 @@ class Pace:
 
     def interval(self, cost: float) -> float:
         """Seconds until a loop saves again, when one save takes that long."""
-        return max(LEAST_SECONDS, cost / self.overhead if self.overhead > 0 else float("inf"))
+        if self.overhead <= 0:
+            return float("inf")
+        most = cost / self.overhead
+        return max(LEAST_SECONDS, most, min(FREQUENT_SECONDS, most / LOOPS_SHARE))
 
 
 def seconds_left(done: int, total: int, seconds: float, earlier: float = 0.0) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
+from nbcheckpoint.codec.pickle import load_plugins
 from nbcheckpoint.errors import Error, UsageError
 from nbcheckpoint.notebook.answer import Answer
 from nbcheckpoint.notebook.cells import CellCheckpointer
@@ -55,6 +56,7 @@ def switch(checkpointer: CellCheckpointer, words: list[str]) -> str:
     checkpointer.automatic = chosen.switch == "on"
     if not checkpointer.automatic:
         return "automatic checkpoints are off: cells that begin with %%checkpointed are still saved"
+    load_plugins()  # else the first slow cell would wait for it
     pace = checkpointer.pace
     if chosen.min_seconds is not None:
         pace.min_seconds = chosen.min_seconds

@@ -49,7 +49,7 @@ from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, StoreError, 
 from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, is_user_code, names_in
 from nbcheckpoint.model import Checkpoint, Reason, Step, StepStatus
-from nbcheckpoint.notebook import guess, leaves, line, namespace, options, weave
+from nbcheckpoint.notebook import guess, leaves, line, namespace, options, sharing, weave
 from nbcheckpoint.notebook.cell import (
     Cell,
     hint,
@@ -438,7 +438,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             depends=cell.chosen.depends,
             granted=self._is_granted,
             private=self.session.store.private_digest,
-            aliases=lambda names: namespace.sharing(names, user_ns, walk=walk) or set(),
+            aliases=lambda names, seen: sharing.sharing(names, user_ns, lookers_on=[seen], walk=walk) or set(),
             patched=list(self._patches()),
             provisional=not thorough,
             deadline=deadline,
@@ -508,7 +508,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         assert checkpoint is not None
         user_ns = self.shell.user_ns
         names = {name for name in checkpoint.names if ":" not in name}
-        others = namespace.sharing(names & user_ns.keys(), user_ns) if names & user_ns.keys() else set()
+        others = sharing.sharing(names & user_ns.keys(), user_ns) if names & user_ns.keys() else set()
         if others is None or others - names:
             who = ", ".join(sorted((others or set()) - names)) or "other variables"
             return {}, [], explain.simple("shared", f"{who} now shares data with what this changes")

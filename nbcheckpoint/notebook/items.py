@@ -21,6 +21,8 @@ _LIBRARIES = ("numpy", "pandas")
 _ORDERLY = frozenset({"range", "enumerate", "zip", "reversed", "sorted", "list", "tuple", "dict", "len", "min", "max"})
 _DEPTH, _BREADTH = 4, 100
 """How far, and how many of each, the parts of an iterator are looked at for code."""
+_GIVE_NEW_ITERATORS = (list, tuple, dict, set, frozenset, str, bytes, range)
+_NEW_ITERATORS = (enumerate, zip, reversed, map, filter)
 _REENTERED = frozenset({"contextlib.suppress", "contextlib.nullcontext", *tensors.MODES})
 """Contexts that keep nothing of what was there when they were entered, or what is known to be there again."""
 
@@ -30,6 +32,15 @@ def names_of(node: ast.For | ast.While) -> set[str]:
     return (
         {part.id for part in ast.walk(node.iter) if isinstance(part, ast.Name)} if isinstance(node, ast.For) else set()
     )
+
+
+def makes_iterator(node: ast.For | ast.While, iterable: Any, user_ns: dict[str, Any]) -> bool:
+    """Is the iterator made for this loop, so that no variable can lead to it?"""
+    if type(iterable) in _GIVE_NEW_ITERATORS:
+        return True
+    made = node.iter if isinstance(node, ast.For) else None
+    by = made.func.id if isinstance(made, ast.Call) and isinstance(made.func, ast.Name) else ""
+    return type(iterable) in _NEW_ITERATORS and by not in user_ns and getattr(builtins, by, None) is type(iterable)
 
 
 def parts_of(target: ast.expr | None, item: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names, is_user_code
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Reason, Step
-from nbcheckpoint.notebook import namespace
+from nbcheckpoint.notebook import namespace, sharing
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.outputs import Recorder
 
@@ -144,11 +144,12 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     current = running.loops.current if running.loops is not None else None
     loop = current if current is not None and current.open else None
     apart = loop.all_held(user_ns) & wanted if loop is not None else set()
-    together = namespace.closed(wanted - apart, user_ns)
+    lookers_on = running.before, identity.values
+    together = sharing.closed(wanted - apart, user_ns, lookers_on)
     if together is None:
         return Draft(None, {}, "too many objects to tell which variables share them")
     if loop is not None:
-        together, problem = loop.take_along(together, user_ns)
+        together, problem = loop.take_along(together, user_ns, lookers_on)
         if problem:
             return Draft(None, {}, problem)
     together |= apart & user_ns.keys()

@@ -42,8 +42,8 @@ from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.engine.trail import PLAIN, Trail, advance, follow
 from nbcheckpoint.fingerprint.code import bound_by_target, names_in_tree
 from nbcheckpoint.model import Checkpoint, Progress
-from nbcheckpoint.notebook import namespace
-from nbcheckpoint.notebook.items import entered_with, is_ordered, names_of, parts_of, read_by
+from nbcheckpoint.notebook import sharing
+from nbcheckpoint.notebook.items import entered_with, is_ordered, makes_iterator, names_of, parts_of, read_by
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.stretch import NOTHING, UNKNOWN, Items, Numbers, Stretch
 from nbcheckpoint.notebook.weave import LoopNode, loop_key
@@ -265,6 +265,9 @@ class Loop:
         self.start: dict[str, Any] = {}
         """The random state before it began."""
         self._iterator: Any = None
+        self._is_own = False
+        """Has nobody else that iterator?"""
+        self._node = node
         self._stretch: Stretch = NOTHING
         """The items being given out."""
         self._trail: Trail | None = None
@@ -330,7 +333,9 @@ class Loop:
                 more |= {_of(ITERATOR, loop): loop._iterator, _of(ITEM, loop): loop._item}
         return more
 
-    def take_along(self, together: set[str], user_ns: dict[str, Any]) -> tuple[set[str], str]:
+    def take_along(
+        self, together: set[str], user_ns: dict[str, Any], lookers_on: Sequence[dict[Any, Any]] = ()
+    ) -> tuple[set[str], str]:
         """Which variables go with the iterators as well, and why it cannot be gone on with, if so."""
         for loop in self.chain:
             loop._insists = False
@@ -341,7 +346,7 @@ class Loop:
         while True:
             before, insisting = together, [loop._insists for loop in self.chain]
             for loop in self.chain:
-                together, problem = loop._take_along(together, user_ns, self)
+                together, problem = loop._take_along(together, user_ns, self, lookers_on)
                 if problem:
                     return together, problem
             if self.is_inner and any(loop._by == "iterator" for loop in self.chain):
@@ -350,17 +355,20 @@ class Loop:
             if together == before and insisting == [loop._insists for loop in self.chain]:
                 return together, ""
 
-    def _take_along(self, together: set[str], user_ns: dict[str, Any], saved: Loop) -> tuple[set[str], str]:
+    def _take_along(
+        self, together: set[str], user_ns: dict[str, Any], saved: Loop, lookers_on: Sequence[dict[Any, Any]]
+    ) -> tuple[set[str], str]:
         if self._iterator is None:
             return together, ""
-        related = namespace.sharing((), user_ns, roots=[self._iterator])
+        roots = [self._iterator]
+        related = sharing.sharing((), user_ns, roots=roots, private=self._is_own, lookers_on=lookers_on)
         if related is None:
             return together, "too many objects to tell which variables share them"
         uncertain = self.is_inner and (not self._ordered or bool(self._made_of & together))
         apart = self._bound(user_ns) if self._once else self.held(user_ns)
         if self._given or self._insists or uncertain or related & together - apart:
             self._by = "iterator"
-            more = namespace.closed(together | related, user_ns)
+            more = sharing.closed(together | related, user_ns, lookers_on)
             return more or together, "" if more is not None else "too many objects to tell which variables share them"
         reads = read_by(self._iterator) & together
         if reads:
@@ -374,10 +382,11 @@ class Loop:
 
     # Going through it
 
-    def begin(self, iterable: Iterable[Any]) -> None:
+    def begin(self, iterable: Iterable[Any], user_ns: dict[str, Any]) -> None:
         """What it goes through has been made."""
         __tracebackhide__ = True
         self._iterator = iter(iterable)
+        self._is_own = makes_iterator(self._node, iterable, user_ns)
         self.done = 0  # it may have failed and be tried again
         self._given, self._again = False, []
         self.total = len(iterable) if isinstance(iterable, Sized) else 0
@@ -403,6 +412,7 @@ class Loop:
         """Go on with the one that was saved, from the item it was at, if that is given."""
         self._iterator, self._by, self._given, self._again = iterator, "iterator", True, list(again)
         self.done, self.total = progress.done, progress.total
+        self._is_own = False
 
     def walk(self, boundary: Callable[[], None]) -> Iterator[Any]:
         """The items, with a call of `boundary` between two of them whenever the loop is to be saved."""

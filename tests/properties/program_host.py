@@ -488,12 +488,12 @@ def _prepare() -> None:
     for name in _needed():
         with contextlib.suppress(ImportError):  # some are made by others
             importlib.import_module(name)
-    from nbcheckpoint.notebook import namespace
+    from nbcheckpoint.notebook import sharing
 
-    list(namespace._user_modules())  # remembers which files are the user's
+    list(sharing._user_modules())  # remembers which files are the user's
     from nbcheckpoint.codec import pickle as codec
 
-    codec._load_plugins()
+    codec.load_plugins()
 
 
 def _needed() -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from nbcheckpoint.errors import UsageError
 from nbcheckpoint.fingerprint import explain
 from nbcheckpoint.model import FileSeen, Input
-from nbcheckpoint.notebook import namespace, options
+from nbcheckpoint.notebook import namespace, options, sharing
 from nbcheckpoint.notebook.outputs import collapse
 from nbcheckpoint.units import parse_age, parse_size, say_duration, say_size
 
@@ -63,7 +63,7 @@ def test_names_that_are_ipythons_own() -> None:
 
 
 def test_sharing_finds_aliases_at_any_depth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(namespace, "_user_modules", list)  # those of all the tests, with all that they hold
+    monkeypatch.setattr(sharing, "_user_modules", list)  # those of all the tests, with all that they hold
     inner: list[int] = []
     array = np.arange(3)
 
@@ -73,11 +73,11 @@ def test_sharing_finds_aliases_at_any_depth(monkeypatch: pytest.MonkeyPatch) -> 
     box = Box()
     box.deep = {"k": [inner]}  # type: ignore[attr-defined]
     ns: dict[str, Any] = {"a": inner, "b": box, "c": [1], "d": array, "e": array[1:], "f": (inner,), "g": "text"}
-    assert namespace.sharing({"a"}, ns) == {"b", "f"}
-    assert namespace.sharing({"d"}, ns) == {"e"}
-    assert namespace.sharing({"e"}, ns) == {"d"}
-    assert namespace.sharing({"c"}, ns) == set()
-    assert namespace.sharing({"g"}, ns) == set()
+    assert sharing.sharing({"a"}, ns) == {"b", "f"}
+    assert sharing.sharing({"d"}, ns) == {"e"}
+    assert sharing.sharing({"e"}, ns) == {"d"}
+    assert sharing.sharing({"c"}, ns) == set()
+    assert sharing.sharing({"g"}, ns) == set()
 
 
 def test_units() -> None:

@@ -15,7 +15,7 @@ import pytest
 from nbcheckpoint.engine.pace import seconds_left
 from nbcheckpoint.fingerprint import code
 from nbcheckpoint.fingerprint.values import Digester, likely_seconds
-from nbcheckpoint.notebook import line, namespace, weave
+from nbcheckpoint.notebook import line, sharing, weave
 
 
 @pytest.mark.parametrize("source", ["x = 1", "x = y = [a, (b, 'c')]", "x = {'a': [b]}", "pass", "x", "'text'"])
@@ -46,10 +46,11 @@ def test_large_inputs_are_told_by_their_size() -> None:
 def test_a_walk_ends_where_its_budget_does_also_in_strings() -> None:
     many = [str(n) for n in range(100_000)]
     column = np.array(many, dtype=object)
-    names = {"a": [1], "many": many, "column": column}
-    assert namespace.sharing({"a"}, names, walk=1000) is None
-    assert namespace.sharing({"a"}, names) == set()
-    assert namespace.sharing({"many"}, {**names, "holder": [column, many]}) == {"holder"}
+    a = [1]  # also this variable refers to it, so that counting leaves a doubt
+    names = {"a": a, "many": many, "column": column}
+    assert sharing.sharing({"a"}, names, walk=1000) is None
+    assert sharing.sharing({"a"}, names) == set()
+    assert sharing.sharing({"many"}, {**names, "holder": [column, many]}) == {"holder"}
 
 
 def look(frame: Any) -> tuple[str, Digester]:
@@ -95,10 +96,10 @@ def test_a_module_that_takes_the_place_of_another_is_noticed(monkeypatch: pytest
     first, second = types.ModuleType("mine_of_mine"), types.ModuleType("mine_of_mine")
     first.__file__ = second.__file__ = "/somewhere/mine_of_mine.py"
     monkeypatch.setitem(sys.modules, "mine_of_mine", first)
-    assert namespace.sharing({"a"}, mine) == set()
+    assert sharing.sharing({"a"}, mine) == set()
     second.held = mine["a"]  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "mine_of_mine", second)
-    assert namespace.sharing({"a"}, mine) == {"module mine_of_mine"}
+    assert sharing.sharing({"a"}, mine) == {"module mine_of_mine"}
 
 
 def test_a_link_to_a_file_of_the_users_is_the_users(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from nbcheckpoint.fingerprint import settings
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, is_mutable
 from nbcheckpoint.model import Checkpoint
-from nbcheckpoint.notebook import namespace
+from nbcheckpoint.notebook import sharing
 from nbcheckpoint.store import open_store
 
 torch: Any = pytest.importorskip("torch")
@@ -94,14 +94,14 @@ def test_memory_that_an_array_has_too_is_told() -> None:
     _, lost = saved(array=array, tensor=tensor)
     assert lost.keys() == {"array", "tensor"}
     assert "share memory" in lost["tensor"]
-    assert namespace.sharing({"tensor"}, {"array": array, "tensor": tensor, "other": np.zeros(4)}) == {"array"}
+    assert sharing.sharing({"tensor"}, {"array": array, "tensor": tensor, "other": np.zeros(4)}) == {"array"}
     made = torch.ones(3)
     _, lost = saved(made=made, seen=made.numpy())
     assert lost.keys() == {"made", "seen"}
     back, lost = saved(alone=torch.ones(3).numpy())
     assert not lost
     assert back["alone"].tolist() == [1, 1, 1]
-    assert namespace.sharing({"made"}, {"made": made, "seen": made.numpy()[1:]}) == {"seen"}
+    assert sharing.sharing({"made"}, {"made": made, "seen": made.numpy()[1:]}) == {"seen"}
 
 
 def test_names_of_one_tensor_are_known_to_be() -> None:
@@ -109,7 +109,7 @@ def test_names_of_one_tensor_are_known_to_be() -> None:
     assert is_mutable(torch.Tensor)
     assert is_mutable(torch.nn.Parameter)
     there = {"a": a, "same": a, "view": a[1:], "detached": a.detach(), "copy": a.clone(), "held": [a]}
-    assert namespace.sharing({"a"}, there) == {"same", "view", "detached", "held"}
+    assert sharing.sharing({"a"}, there) == {"same", "view", "detached", "held"}
 
 
 def test_what_counts_for_its_digest() -> None:

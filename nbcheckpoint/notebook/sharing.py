@@ -1,0 +1,292 @@
+"""Which variables share objects.
+
+There are two ways to tell. Walking from every variable to all it leads to is always possible, and takes the longer the
+more objects there are in the notebook. Mostly it need not be done: what a statement has made is referred to by its name
+and by nothing else, and that can be seen from the objects themselves. Python counts the references to each of them;
+where all are accounted for, by each other, by names and by whoever is known to look on, no other variable can lead
+there. Those are the sums Python's collector of cycles does, and they rest on the same ground: no object shows it more
+references than it holds. One that shows fewer, or does not count, leaves a doubt; then everything is walked through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import operator
+import sys
+import types
+import weakref
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from nbcheckpoint import tensors, unpickled
+from nbcheckpoint.fingerprint.code import is_user_code
+from nbcheckpoint.fingerprint.values import is_mutable
+from nbcheckpoint.notebook.namespace import is_user_name
+
+_CODE = (
+    *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType),
+    *(property, classmethod, staticmethod, types.MemberDescriptorType, types.GetSetDescriptorType),
+)
+_IMMUTABLE = (str, bytes, int, float, complex, bool, type(None), range, slice, type(...))
+MAX_WALK = 2_000_000
+"""Objects looked at before sharing is taken for granted: about two seconds."""
+_PLAIN = frozenset(_IMMUTABLE)
+_PLAIN_SHARE = 16
+"""So many strings or numbers in one container are passed in the time one object is looked at."""
+_MAX_COUNTED = 10_000
+"""Objects whose references are counted before walking seems quicker."""
+_CONTAINERS = frozenset({list, tuple, set, frozenset})
+_BUILTIN = _CONTAINERS | {dict}
+
+
+def sharing(
+    names: Iterable[str],
+    namespace: dict[str, Any],
+    *,
+    roots: Iterable[Any] = (),
+    lookers_on: Sequence[dict[Any, Any]] = (),
+    private: bool = False,
+    walk: int = MAX_WALK,
+) -> set[str] | None:
+    """The other names whose values share a mutable object with one of these, or with a root that has no name.
+
+    None if that is too much to tell. `lookers_on` refer to values and are nobody's variables. If the roots are
+    `private`, no variable leads to them, but maybe to what they hold.
+    """
+    wanted = set(names)
+    roots = list(roots)
+    if private or not roots:
+        told = _told_by_counts(wanted, namespace, roots, lookers_on)
+        if told is not None:
+            return told
+    return _told_by_walking(wanted, namespace, roots, [walk])
+
+
+def _told_by_walking(
+    wanted: set[str], namespace: dict[str, Any], roots: list[Any], budget: list[int]
+) -> set[str] | None:
+    mine = _reachable([*roots, *(namespace[name] for name in wanted if name in namespace)], budget)
+    if not mine:
+        return None if mine is None else set()
+    touches = tensors.touching(mine.values())
+    found = set()
+    for name, value in (*namespace.items(), *_user_modules()):
+        if name in wanted or not is_user_name(name) or type(value) in _PLAIN:
+            continue
+        theirs = _reachable([value], budget)
+        if theirs is None:
+            return None
+        if not mine.keys().isdisjoint(theirs.keys()) or touches(theirs.values()):
+            found.add(name)
+    return found
+
+
+def _told_by_counts(
+    wanted: set[str], namespace: dict[str, Any], roots: list[Any], lookers_on: Sequence[dict[Any, Any]]
+) -> set[str] | None:
+    """What walking would find; or None, where the counts leave a doubt."""
+    probe: list[Any] = []  # nothing but this variable refers to it: what is counted besides is counted of all of them
+    met, inside = _counted([probe, *roots, *(namespace[name] for name in wanted if name in namespace)])
+    results = namespace.get("Out")
+    holders = {id(one): one for one in (namespace, *lookers_on, results) if type(one) is dict}
+    if met is None or not holders.keys().isdisjoint(met):
+        return None
+    held = Counter(map(id, chain.from_iterable(holder.values() for holder in holders.values())))
+    counts = dict(zip(met, map(sys.getrefcount, met.values()), strict=True))
+    always = counts.pop(id(probe)) - 1
+    for root in roots:
+        counts.pop(id(root), None)
+    if any(count - always != inside[key] + held[key] for key, count in counts.items()):
+        return None
+    others = {n: v for n, v in namespace.items() if id(v) in counts and n not in wanted and is_user_name(n)}
+    return set(others) if all(is_mutable(type(value)) for value in others.values()) else None
+
+
+def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
+    """id -> object for everything reachable as data through which something mutable can be reached, and how often they
+    refer to each other. None: there is something whose references do not tell. The list is used up."""
+    met: dict[int, Any] = {}
+    edges: list[int] = []
+    passed: dict[int, Any] = {id(found): found for _, found in unpickled.global_generators()}
+    weak: list[int] = []
+    obj = held = None
+    while values:
+        obj = values.pop()
+        if type(obj) in _PLAIN or id(obj) in met or id(obj) in passed:
+            continue
+        if type(obj) in weakref.ProxyTypes:
+            return None, Counter()
+        builtin = type(obj) in _BUILTIN
+        if not builtin and isinstance(obj, _IMMUTABLE):
+            continue
+        if not builtin and isinstance(obj, _CODE):
+            if next(_made_at_run_time(obj), None) is not None:
+                return None, Counter()
+            passed[id(obj)] = obj
+            values.extend(_held_by(obj))
+            continue
+        held = _not_plain(_inside(obj)) if builtin else _refers_to(obj)
+        if held is None or len(met) + len(held) > _MAX_COUNTED:
+            return None, Counter()
+        if not builtin and isinstance(obj, weakref.ref):
+            values.append(obj())
+        elif not held and not is_mutable(type(obj)):
+            continue
+        met[id(obj)] = obj
+        if held:
+            edges.extend(map(id, held))
+            values.extend(held)
+        if not builtin:
+            weak.extend(map(id, weakref.getweakrefs(obj)))
+    obj = held = None  # they would count as well
+    return (met if met.keys() >= set(weak) else None), Counter(edges)
+
+
+def _refers_to(obj: Any) -> list[Any] | None:
+    """What it refers to, as often as it does, but for strings and numbers; None: who knows."""
+    tensor = tensors.kind()
+    if tensor is not None and isinstance(obj, tensor):
+        return None
+    more: Collection[Any] = ()
+    if _is_array(obj):
+        # The collector does not look into arrays.
+        if obj.dtype.hasobject and obj.dtype.kind != "O":
+            return None
+        if obj.base is not None:
+            more = [obj.base]
+        elif obj.dtype.kind == "O":
+            more = _not_plain(obj.ravel().tolist())
+    return [*more, *_not_plain(_inside(obj))]
+
+
+def _inside(obj: Any) -> Collection[Any]:
+    """What the collector sees in it. Most containers show it themselves, without a copy."""
+    return obj if type(obj) in _CONTAINERS else gc.get_referents(obj)
+
+
+_judged: dict[str, tuple[Any, bool]] = {}
+"""Modules by name, and whether they are the user's: there are thousands, and they hardly ever change."""
+_there: list[Any] = []
+"""All modules there were at the last look."""
+_own: list[tuple[str, types.ModuleType]] = []
+
+
+def _user_modules() -> list[tuple[str, types.ModuleType]]:
+    """Modules of the user's: they hold objects whether or not the notebook has a name for them."""
+    global _there, _own
+    there = list(sys.modules.values())
+    if len(there) != len(_there) or any(map(operator.is_not, there, _there)):
+        _there, _own = there, list(_judge())
+    return _own
+
+
+def _judge() -> Iterator[tuple[str, types.ModuleType]]:
+    for name, module in list(sys.modules.items()):
+        known = _judged.get(name)
+        if known is None or known[0] is not module:
+            own = isinstance(module, types.ModuleType) and name != "__main__" and is_user_code(module)
+            known = _judged[name] = (module, own)
+        if known[1]:
+            yield f"module {name}", module
+
+
+def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
+    """id -> object for every mutable object reachable as data. Holds them while comparing."""
+    found: dict[int, Any] = {}
+    passed: dict[int, Any] = {id(found): found for _, found in unpickled.global_generators()}  # they are everybody's
+    tensor = tensors.kind()
+    stack = list(values)
+    while stack:
+        obj = stack.pop()
+        if type(obj) in weakref.ProxyTypes:
+            found[id(obj)] = obj
+            stack.extend(_behind(obj))
+            continue
+        if isinstance(obj, _IMMUTABLE) or id(obj) in found or id(obj) in passed:
+            continue
+        budget[0] -= 1 + _length(obj) // _PLAIN_SHARE
+        if budget[0] < 0:
+            return None
+        if isinstance(obj, _CODE):
+            passed[id(obj)] = obj
+            found.update((id(part), part) for part in _made_at_run_time(obj))
+            stack.extend(_held_by(obj))
+            continue
+        (found if is_mutable(type(obj)) else passed)[id(obj)] = obj
+        if _is_array(obj):
+            # The collector does not look into arrays.
+            stack.extend(_not_plain(obj.ravel().tolist()) if obj.dtype.kind == "O" else ())
+            if obj.base is not None:
+                stack.append(obj.base)
+        stack.extend(_not_plain(_inside(obj)))
+        if isinstance(obj, weakref.ref):
+            stack.append(obj())
+        if tensor is not None and isinstance(obj, tensor):
+            stack.extend(tensors.parts(obj))
+    return found
+
+
+def _behind(proxy: Any) -> Iterator[Any]:
+    """What a weak proxy passes for, if that is still there: whatever it is asked, its object answers."""
+    with contextlib.suppress(ReferenceError):
+        yield proxy.__init__.__self__
+
+
+def _made_at_run_time(obj: Any) -> Iterator[Any]:
+    """A lambda or inner function, which no definition makes again, and the variables it shares with others."""
+    if isinstance(obj, types.FunctionType) and "<" in obj.__qualname__ and is_user_code(obj):
+        yield obj
+        yield from (c for n, c in zip(obj.__code__.co_freevars, obj.__closure__ or (), strict=True) if n != "__class__")
+
+
+def _length(obj: Any) -> int:
+    """How many objects it holds directly, as far as that is a matter of looking."""
+    if type(obj) in (list, tuple, dict, set, frozenset):
+        return len(obj)
+    return int(obj.size) if _is_array(obj) and obj.dtype.kind == "O" else 0
+
+
+def _not_plain(items: Collection[Any]) -> Collection[Any]:
+    """What is held by a container, or nothing if that is strings and numbers only."""
+    return () if _PLAIN.issuperset(map(type, items)) else items
+
+
+def _held_by(obj: Any) -> Iterator[Any]:
+    """The data that hangs on code: not its globals, which is everything."""
+    if isinstance(obj, types.FunctionType):
+        yield from (cell.cell_contents for cell in obj.__closure__ or () if _filled(cell))
+        yield from obj.__defaults__ or ()
+        yield from (obj.__kwdefaults__ or {}).values()
+        yield from vars(obj).values()
+    elif isinstance(obj, (types.BuiltinFunctionType, types.MethodType)):
+        yield obj.__self__
+    elif isinstance(obj, (type, types.ModuleType)) and is_user_code(obj) and obj.__name__ != "__main__":
+        yield from (value for name, value in vars(obj).items() if not name.startswith("__"))
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  # asking is the only way to know
+    except ValueError:
+        return False
+    return True
+
+
+def _is_array(obj: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(obj, numpy.ndarray)
+
+
+def closed(names: set[str], namespace: dict[str, Any], lookers_on: Sequence[dict[Any, Any]] = ()) -> set[str] | None:
+    """The names and all that share objects with them, and all that share with those."""
+    together = {name for name in names if name in namespace}
+    while True:
+        more = sharing(together, namespace, lookers_on=lookers_on)
+        if more is None:
+            return None
+        if more <= together:
+            return together
+        together |= more
