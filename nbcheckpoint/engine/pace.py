@@ -24,6 +24,8 @@ FLOOR_SECONDS = 0.005
 """Enough for what is not large."""
 WORTH = 0.25
 """A result is kept if saving it takes less than this share of computing it."""
+LONGEST_WAIT = 4.0
+"""As a multiple of the work: who waits longer has met with something that need not come again."""
 TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS = 2.0, 1.0
 """A loop that takes longer says how far it is, and not more often than that."""
 FIRST_RATE = 500e6
@@ -70,6 +72,15 @@ class Pace:
             return float("inf")
         most = cost / self.overhead
         return max(LEAST_SECONDS, most, min(FREQUENT_SECONDS, most / LOOPS_SHARE))
+
+
+def price(waited: float, worked: float) -> float:
+    """What a save cost the loop that waited for it so long, while the processor worked on it for so long.
+
+    On a busy machine both take longer, the loop and what saves it: so it is the waiting that counts. But a single long
+    wait says nothing about the next one.
+    """
+    return min(waited, LONGEST_WAIT * worked)
 
 
 def seconds_left(done: int, total: int, seconds: float, earlier: float = 0.0) -> float | None:

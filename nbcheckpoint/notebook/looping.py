@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from nbcheckpoint.engine.identity import is_missed
 from nbcheckpoint.engine.loop import ExplicitLoop
-from nbcheckpoint.engine.pace import TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS, Pace, seconds_left
+from nbcheckpoint.engine.pace import TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS, Pace, price, seconds_left
 from nbcheckpoint.errors import Error
 from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
@@ -204,7 +204,8 @@ class LoopHooks:
             problem = f"{error}{hint(error)}"
         except Exception as error:
             problem = f"a fault of nbcheckpoint: {type(error).__name__}: {error}"
-        loops_.saving_seconds += time.perf_counter() - started
+        waited, worked = time.perf_counter() - started, time.thread_time() - busy
+        loops_.saving_seconds += waited
         if cell.asked:
             running.interrupted = True
             raise KeyboardInterrupt
@@ -212,8 +213,7 @@ class LoopHooks:
             loops_.inner_problem = problem
             return loop.stay_outside()  # the next opportunity is between two iterations around it
         loops_.problem = problem
-        # By the time it kept the processor: on a busy machine everything takes longer, the loop itself too.
-        return loop.give_up() if problem else loop.saved_in(time.thread_time() - busy)
+        return loop.give_up() if problem else loop.saved_in(price(waited, worked))
 
     def _save_progress(self, cell: Cell, running: Running, loops_: Loops, loop: Loop) -> str:
         problem = leaves.obstacle(running, leaves.surroundings())
