@@ -5,20 +5,22 @@ from __future__ import annotations
 IMPORTS = "import numpy as np, pandas as pd"
 
 SLOW = [
-    "rng = np.random.default_rng(1); data = rng.random((4000, 500)); words = [str(i % 977) for i in range(300_000)]",
+    "rng = np.random.default_rng({turn}); data = rng.random((4000, 500))\n"
+    "words = [str(i % 977) for i in range(300_000)]",
     "def grind(rounds, seed):\n"
     "    total = seed\n"
     "    for i in range(rounds):\n"
     "        total = (total * 31 + i) % 1_000_003\n"
     "    return total",
-    "first = [grind(8_000_000, n) for n in range(5)]",
-    "gram = sum((data.T @ data)[n % 500, 0] for n in range(60)) + grind(25_000_000, 2)",
-    "counts = {}\nfor n in range(60):\n    for word in words:\n        counts[word] = counts.get(word, 0) + n",
-    "frame = pd.DataFrame({'a': np.arange(300_000) % 1000, 'b': rng.random(300_000), 'w': words})",
-    "means = [frame.groupby('w')['b'].mean().sum() for _ in range(150)]",
-    "last = [grind(6_000_000, n) for n in range(5)]",
+    "first = [grind(8_000_000, n + {turn}) for n in range(5)]",
+    "gram = sum((data.T @ data)[n % 500, 0] for n in range(60)) + grind(25_000_000, {turn})",
+    "counts = {{}}\nfor n in range({turn}, {turn} + 60):\n"
+    "    for word in words:\n        counts[word] = counts.get(word, 0) + n",
+    "frame = pd.DataFrame({{'a': np.arange(300_000) % 1000, 'b': rng.random(300_000), 'w': words}})",
+    "means = [frame.groupby('w')['b'].mean().sum() + {turn} for _ in range(150)]",
+    "last = [grind(6_000_000, n - {turn}) for n in range(5)]",
 ]
-"""Two to five seconds of computing in each of the long ones, on moderate data."""
+"""Two to five seconds of computing in each of the long ones, on moderate data; another result in every turn."""
 
 STATE = [
     "rng = np.random.default_rng(1)",
@@ -63,6 +65,10 @@ def state(megabytes: int, objects: int) -> list[str]:
     half = megabytes // 2
     sizes = {"arrays": half // 64, "rows": (half << 20) // 512, "frame_rows": objects, "objects": objects}
     return [IMPORTS, *(cell.format(**sizes) for cell in STATE)]
+
+
+def slow(turn: int) -> list[str]:
+    return [cell.format(turn=turn) for cell in SLOW]
 
 
 def statements() -> str:
