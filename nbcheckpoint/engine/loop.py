@@ -47,7 +47,7 @@ def loop(iterable: Iterable[Any], *, name: str, state: Any = None, every: str | 
 
     `state` is what the loop changes: a dict, list, set, array or object, changed in place. Models and optimizers with
     `state_dict` may be values of the dict. `every`: `"30s"`, or a number of iterations; by default as often as
-    costs 3 % of the time. Whatever keeps it from being saved is a warning, and the loop just runs.
+    costs 3 % of the time at the most. Whatever keeps it from being saved is a warning, and the loop just runs.
     """
     if not name:
         raise UsageError("nbcheckpoint.loop needs a name", hint='loop(items, name="train", state=state)')
