@@ -1,6 +1,7 @@
 """The user's variables: which names are theirs, and what a cell bound and deleted.
 
-The namespace stays the plain dict it is. It is looked at before and after a cell, nothing is put into it.
+The namespace stays the plain dict it is. It is looked at before and after a cell, nothing is put into it. A thread of
+the user's may put something in at any moment: so it is copied, which is one step to Python, before it is gone through.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ def is_history(name: str) -> bool:
 
 def snapshot(namespace: dict[str, Any]) -> dict[str, Any]:
     """The user's names and what they are bound to; holding the values keeps their ids their own."""
-    return {name: value for name, value in namespace.items() if is_user_name(name)}
+    return {name: value for name, value in namespace.copy().items() if is_user_name(name)}
 
 
 def rebound(before: dict[str, Any], namespace: dict[str, Any]) -> set[str]:
     """Names that are new or bound to another object than before."""
     missing = object()
-    return {n for n, v in namespace.items() if is_user_name(n) and before.get(n, missing) is not v}
+    return {n for n, v in namespace.copy().items() if is_user_name(n) and before.get(n, missing) is not v}
 
 
 def deleted(before: dict[str, Any], namespace: dict[str, Any]) -> set[str]:

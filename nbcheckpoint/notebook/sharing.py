@@ -73,7 +73,7 @@ def _told_by_walking(
         return None if mine is None else set()
     touches = tensors.touching(mine.values())
     found = set()
-    for name, value in (*namespace.items(), *_user_modules()):
+    for name, value in (*namespace.copy().items(), *_user_modules()):
         if name in wanted or not is_user_name(name) or type(value) in _PLAIN:
             continue
         theirs = _reachable([value], budget)
@@ -94,14 +94,14 @@ def _told_by_counts(
     holders = {id(one): one for one in (namespace, *lookers_on, results) if type(one) is dict}
     if met is None or not holders.keys().isdisjoint(met):
         return None
-    held = Counter(map(id, chain.from_iterable(holder.values() for holder in holders.values())))
+    held = Counter(map(id, chain.from_iterable(list(holder.values()) for holder in holders.values())))
     counts = dict(zip(met, map(sys.getrefcount, met.values()), strict=True))
     always = counts.pop(id(probe)) - 1
     for root in roots:
         counts.pop(id(root), None)
     if any(count - always != inside[key] + held[key] for key, count in counts.items()):
         return None
-    others = {n: v for n, v in namespace.items() if id(v) in counts and n not in wanted and is_user_name(n)}
+    others = {n: v for n, v in namespace.copy().items() if id(v) in counts and n not in wanted and is_user_name(n)}
     return set(others) if all(is_mutable(type(value)) for value in others.values()) else None
 
 
@@ -128,7 +128,7 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
             passed[id(obj)] = obj
             values.extend(_held_by(obj))
             continue
-        held = _not_plain(_inside(obj)) if builtin else _refers_to(obj)
+        held = list(_not_plain(_inside(obj))) if builtin else _refers_to(obj)
         if held is None or len(met) + len(held) > _MAX_COUNTED:
             return None, Counter()
         if not builtin and isinstance(obj, weakref.ref):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
+import sys
+import threading
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
@@ -17,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nbcheckpoint.notebook import namespace as names
 from nbcheckpoint.notebook import sharing
 
 
@@ -286,3 +290,28 @@ def test_a_tuple_that_leads_to_nothing_mutable_is_not_shared() -> None:
     namespace: dict[str, Any] = {"x": [(tuple(range(3)),)]}  # not a constant of this code
     namespace["y"] = namespace["x"][0]
     assert sharing.sharing({"x"}, namespace) == set()
+
+
+def test_a_thread_that_binds_names_meanwhile_does_no_harm() -> None:
+    variables: dict[str, Any] = {f"v{n}": [n] for n in range(100)}
+    done = threading.Event()
+
+    def work() -> None:
+        for number in itertools.count():
+            variables[f"new{number % 500}"] = [number]
+            variables.pop(f"new{(number + 250) % 500}", None)
+            if done.is_set():
+                return
+
+    before, thread = sys.getswitchinterval(), threading.Thread(target=work)
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for _ in range(300):
+            there = names.snapshot(variables)
+            assert not names.rebound(there, variables) & {f"v{n}" for n in range(100)}
+            assert sharing.sharing({"v1"}, variables) == set()
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(before)
