@@ -22,7 +22,8 @@ _ORDERLY = frozenset({"range", "enumerate", "zip", "reversed", "sorted", "list",
 _DEPTH, _BREADTH = 4, 100
 """How far, and how many of each, the parts of an iterator are looked at for code."""
 _GIVE_NEW_ITERATORS = (list, tuple, dict, set, frozenset, str, bytes, range)
-_NEW_ITERATORS = (enumerate, zip, reversed, map, filter)
+_NEW_ITERATORS = (enumerate, zip, map, filter)
+"""Not `reversed`: that gives whatever a class has in store."""
 _REENTERED = frozenset({"contextlib.suppress", "contextlib.nullcontext", *tensors.MODES})
 """Contexts that keep nothing of what was there when they were entered, or what is known to be there again."""
 

@@ -66,7 +66,7 @@ class LoopHooks:
             return iterable
         loop = loops_[which]
         bar, inside = unwrap_bar(iterable)
-        loop.begin(inside, self.shell.user_ns)
+        loop.begin(inside, self.shell.user_ns, in_bar=bar is not None)  # which may be a variable
         self._begin(loops_, loop)
         around, progress = loops_.reenters(loop), loops_.resumes(loop)
         if around is not None:

@@ -382,11 +382,11 @@ class Loop:
 
     # Going through it
 
-    def begin(self, iterable: Iterable[Any], user_ns: dict[str, Any]) -> None:
+    def begin(self, iterable: Iterable[Any], user_ns: dict[str, Any], *, in_bar: bool = False) -> None:
         """What it goes through has been made."""
         __tracebackhide__ = True
         self._iterator = iter(iterable)
-        self._is_own = makes_iterator(self._node, iterable, user_ns)
+        self._is_own = not in_bar and makes_iterator(self._node, iterable, user_ns)
         self.done = 0  # it may have failed and be tried again
         self._given, self._again = False, []
         self.total = len(iterable) if isinstance(iterable, Sized) else 0

@@ -39,7 +39,10 @@ _PLAIN_SHARE = 16
 _MAX_COUNTED = 10_000
 """Objects whose references are counted before walking seems quicker."""
 _CONTAINERS = frozenset({list, tuple, set, frozenset})
-_BUILTIN = _CONTAINERS | {dict}
+_BUILTIN = frozenset({list, tuple, dict})
+"""Nobody can refer to these weakly."""
+_SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType)
+"""What is on their stacks may be shown and not be counted, from Python 3.14 on."""
 
 
 def sharing(
@@ -94,6 +97,8 @@ def _told_by_counts(
     holders = {id(one): one for one in (namespace, *lookers_on, results) if type(one) is dict}
     if met is None or not holders.keys().isdisjoint(met):
         return None
+    if any(id(v) in holders and n not in wanted and is_user_name(n) for n, v in namespace.copy().items()):
+        return None  # who looks on, and is a variable too, leads to all of it
     held = Counter(map(id, chain.from_iterable(list(holder.values()) for holder in holders.values())))
     counts = dict(zip(met, map(sys.getrefcount, met.values()), strict=True))
     always = counts.pop(id(probe)) - 1
@@ -148,18 +153,26 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
 def _refers_to(obj: Any) -> list[Any] | None:
     """What it refers to, as often as it does, but for strings and numbers; None: who knows."""
     tensor = tensors.kind()
-    if tensor is not None and isinstance(obj, tensor):
+    if isinstance(obj, _SUSPENDED) or (tensor is not None and isinstance(obj, tensor)):
         return None
-    more: Collection[Any] = ()
-    if _is_array(obj):
-        # The collector does not look into arrays.
-        if obj.dtype.hasobject and obj.dtype.kind != "O":
-            return None
-        if obj.base is not None:
-            more = [obj.base]
-        elif obj.dtype.kind == "O":
-            more = _not_plain(obj.ravel().tolist())
-    return [*more, *_not_plain(_inside(obj))]
+    if type(obj).__module__.partition(".")[0] == "torch":
+        return None  # its memory is held by tensors without a word to Python
+    of_array = _in_array(obj) if _is_array(obj) else ()
+    return [*of_array, *_not_plain(_inside(obj))] if of_array is not None else None
+
+
+def _in_array(obj: Any) -> Collection[Any] | None:
+    """What the collector does not see: it does not look into arrays. Asked of NumPy itself: a subclass may say of its
+    base, and a proxy of all of it, what is not its own, and what is counted twice would account for somebody else."""
+    array: Any = sys.modules["numpy"].ndarray
+    if not issubclass(type(obj), array):
+        return None
+    kind, base = array.dtype.__get__(obj), array.base.__get__(obj)
+    if kind.hasobject and kind.kind != "O":
+        return None
+    if base is not None:
+        return [base]
+    return _not_plain(array.tolist(array.ravel(obj))) if kind.hasobject else ()
 
 
 def _inside(obj: Any) -> Collection[Any]:

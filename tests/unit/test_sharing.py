@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import gc
 import itertools
@@ -20,8 +21,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbcheckpoint.notebook import namespace as names
-from nbcheckpoint.notebook import sharing
+from nbcheckpoint.notebook import items, sharing
+from nbcheckpoint.notebook import namespace as names_
 
 
 @pytest.fixture(autouse=True)
@@ -155,6 +156,100 @@ def test_whoever_else_leads_to_it_is_not_overlooked(holder: str, inside: bool) -
     found = counted({"x"}, namespace)
     assert found is None or found == {"y"}
     assert sharing.sharing({"x"}, namespace) == {"y"}
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+@pytest.mark.parametrize("holder", [weakref.ref, weakref.proxy, lambda x: weakref.WeakValueDictionary(a=x)])
+def test_sets_can_be_referred_to_weakly(kind: Callable[[Any], Any], holder: Callable[[Any], Any]) -> None:
+    shared = kind([Plain()])
+    namespace = {"x": shared, "y": holder(shared)}
+    del shared
+    assert sharing.sharing({"x"}, namespace) == walked({"x"}, namespace) == {"y"}
+
+
+class PassesForArray:
+    """As proxies of libraries do: whatever it is asked, what is behind it answers."""
+
+    def __init__(self, behind: Any) -> None:
+        self.__dict__["behind"] = behind
+
+    @property
+    def __class__(self) -> Any:
+        return type(self.__dict__["behind"])
+
+    @__class__.setter
+    def __class__(self, kind: Any) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["behind"], name)
+
+
+class OwnBase(np.ndarray):  # type: ignore[type-arg]
+    """Says of another array that it is its base."""
+
+    parent: Any = None
+
+    @property
+    def base(self) -> Any:
+        return self.parent
+
+
+def test_what_passes_for_an_array_is_not_believed() -> None:
+    shared = [1]
+    array = np.empty(1, dtype=object)
+    array[0] = shared
+    namespace = {"x": PassesForArray(array), "y": [shared]}
+    del shared, array
+    assert sharing.sharing({"x"}, namespace) == walked({"x"}, namespace) == {"y"}
+    parent = np.arange(3.0)
+    child = np.arange(2.0).view(OwnBase)
+    child.parent = parent
+    namespace = {"x": child, "y": [parent]}
+    del parent, child
+    assert sharing.sharing({"x"}, namespace) == walked({"x"}, namespace) == {"y"}
+
+
+def test_a_variable_that_is_the_namespace_or_the_results_leads_to_all_of_them() -> None:
+    namespace: dict[str, Any] = {"x": [1]}
+    namespace["all"] = namespace
+    assert sharing.sharing({"x"}, namespace) == walked({"x"}, namespace) == {"all"}
+    shown = [1]
+    namespace = {"x": shown, "Out": {1: shown}}
+    namespace["history"] = namespace["Out"]
+    del shown
+    assert sharing.sharing({"x"}, namespace) == walked({"x"}, namespace) == {"history"}
+
+
+class GivesWhatItHas:
+    def __init__(self, items: Any) -> None:
+        self.iterator = reversed(items)
+
+    def __reversed__(self) -> Any:
+        return self.iterator
+
+
+HEADS = {
+    "items": True,
+    "range(3)": True,
+    "enumerate(items)": True,
+    "zip(items, items)": True,
+    "map(str, items)": True,
+    "reversed(given)": False,
+    "held": False,
+    "iter(items)": False,
+    "(x for x in items)": False,
+    "enumerate": False,
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_an_iterator_nobody_else_can_have_is_made_by_the_loop(head: str) -> None:
+    names: dict[str, Any] = {"items": [[1]], "given": GivesWhatItHas((1, 2)), "held": enumerate([[1]])}
+    node = ast.parse(f"for x in {head}: pass").body[0]
+    assert isinstance(node, ast.For)
+    iterable = eval(compile(ast.Expression(node.iter), "", "eval"), {}, names) if head != "enumerate" else names["held"]
+    assert items.makes_iterator(node, iterable, names) is HEADS[head]
+    assert not items.makes_iterator(node, iterable, {**names, "enumerate": 1}) or "enumerate" not in head
 
 
 def test_a_method_bound_to_it_leads_to_it() -> None:
@@ -308,8 +403,8 @@ def test_a_thread_that_binds_names_meanwhile_does_no_harm() -> None:
     thread.start()
     try:
         for _ in range(300):
-            there = names.snapshot(variables)
-            assert not names.rebound(there, variables) & {f"v{n}" for n in range(100)}
+            there = names_.snapshot(variables)
+            assert not names_.rebound(there, variables) & {f"v{n}" for n in range(100)}
             assert sharing.sharing({"v1"}, variables) == set()
     finally:
         done.set()
