@@ -155,7 +155,7 @@ def _refers_to(obj: Any) -> list[Any] | None:
     tensor = tensors.kind()
     if isinstance(obj, _SUSPENDED) or (tensor is not None and isinstance(obj, tensor)):
         return None
-    if type(obj).__module__.partition(".")[0] == "torch":
+    if str(type(obj).__module__).partition(".")[0] == "torch":
         return None  # its memory is held by tensors without a word to Python
     of_array = _in_array(obj) if _is_array(obj) else ()
     return [*of_array, *_not_plain(_inside(obj))] if of_array is not None else None

@@ -410,3 +410,8 @@ def test_a_thread_that_binds_names_meanwhile_does_no_harm() -> None:
         done.set()
         thread.join()
         sys.setswitchinterval(before)
+
+
+def test_a_class_that_says_nothing_of_its_module_is_looked_at_like_any_other() -> None:
+    namespace = {"x": type("Odd", (), {"__module__": None})(), "y": [1]}
+    assert sharing.sharing({"x"}, namespace) == set()
