@@ -72,10 +72,19 @@ def _iterator(of: dict[Any, Any], name: str, passed: int) -> Any:
 
 
 def _reduce_place(iterator: Any) -> Any:
+    if all(isinstance(part, type) for part in gc.get_referents(iterator)):  # it is over, and has let go of everything
+        return _over, _places[type(iterator)]
     made = iterator.__reduce__()
     of, at = made[1][0], made[2] if len(made) > 2 else 0
     if at > len(of) - (made[0] is reversed):
         raise pickle.PicklingError("an iterator that is beyond the end of what has become shorter")
+    return made
+
+
+def _over(of: str, backwards: bool) -> Any:
+    empty = {"list": [], "bytearray": bytearray(), "array": array.array("b")}[of]
+    made: Any = reversed(empty) if backwards else iter(empty)
+    next(made, None)
     return made
 
 
@@ -141,12 +150,19 @@ _set: set[Any] = set()
 _view_names: dict[type, str] = {type(getattr(of, name)()): name for of in (_dict, _odict) for name in _METHODS}
 _iterator_names: dict[type, str] = {type(iter(getattr(_dict, name)())): name for name in _METHODS}
 _backwards = (reversed(_dict), reversed(_dict.values()), reversed(_dict.items()), iter(_odict), reversed(_odict))
-_places: tuple[Any, ...] = (iter([]), reversed([]), iter(bytearray()), reversed(bytearray()), iter(array.array("b")))
+_places: dict[type, tuple[str, bool]] = {
+    type(iter([])): ("list", False),
+    type(reversed([])): ("list", True),
+    type(iter(bytearray())): ("bytearray", False),
+    type(reversed(bytearray())): ("bytearray", True),
+    type(iter(array.array("b"))): ("array", False),
+}
+"""Iterators that stand at a place in something, and what one of them goes through, in which direction."""
 _exact: dict[type, Reducer] = {
     **dict.fromkeys(_view_names, _reduce_view),
     **dict.fromkeys(map(type, _backwards), _refuse("an iterator over a dict")),
     **dict.fromkeys(_iterator_names, _reduce_iterator),
-    **dict.fromkeys(map(type, _places), _reduce_place),
+    **dict.fromkeys(_places, _reduce_place),
     type(iter(_set)): _refuse("an iterator over a set: its order is another one next time"),
     **dict.fromkeys(weakref.ProxyTypes, _refuse("a weak proxy")),
     memoryview: _reduce_memory,

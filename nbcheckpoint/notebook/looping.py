@@ -22,7 +22,7 @@ from nbcheckpoint.notebook.cell import Cell, hint, quick_size
 from nbcheckpoint.notebook.items import unwrap_bar, wrap_bar
 from nbcheckpoint.notebook.leaves import RESULT, Place, Running
 from nbcheckpoint.notebook.loops import Loop, Loops
-from nbcheckpoint.notebook.outputs import replay
+from nbcheckpoint.notebook.outputs import beyond, replay
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.patience import Patience
 
@@ -172,8 +172,9 @@ class LoopHooks:
             held = its.at_hand if its.by == "position" else ()
             live |= {name: part for name, part in one.parts().items() if name in held}
         self._bind(checkpoint, {**loops_.loaded, **live})
-        replay(self.shell, loops_.outputs)
         running = self._cell.running
+        # What stands before the loop in its `if` or `with` has run once more, and has shown the first of it.
+        replay(self.shell, beyond(loops_.outputs, running.recorder.so_far() if running is not None else []))
         if running is not None:
             running.watch.adopt(checkpoint.files)
             leaves.adopt_calls(checkpoint)

@@ -285,6 +285,26 @@ def replay(shell: Any, outputs: list[dict[str, Any]]) -> None:
             hook.finish_displayhook()
 
 
+def beyond(outputs: list[dict[str, Any]], shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What of recorded outputs is left to be shown when the first of them have just been shown anew.
+
+    All of them, if that was something else.
+    """
+    if not shown:
+        return outputs
+    *whole, last = shown
+    then = outputs[len(whole)] if len(outputs) > len(whole) else {}
+    if outputs[: len(whole)] != whole:
+        return outputs
+    after = outputs[len(shown) :]
+    if then == last:
+        return after
+    is_text = last["output_type"] == then.get("output_type") == "stream" and last["name"] == then["name"]
+    if not is_text or not then["text"].startswith(last["text"]):
+        return outputs
+    return [{**then, "text": then["text"].removeprefix(last["text"])}, *after]
+
+
 def _printable(data: Any) -> dict[str, Any]:
     """A mime bundle as JSON can say it: images as base64, as notebooks have them."""
     return {

@@ -321,3 +321,22 @@ def test_inputs_that_changed_begin_it_anew(kernel: Kernel) -> None:
     again = kernel.run(cell)
     assert again.status == "computed", again.line
     assert kernel.run("total").result == str(2 * sum(i * i for i in range(10)))
+
+
+@pytest.mark.parametrize(
+    "before", ['print("before", 1)', 'display("before")', 'print("a")\n    display("b")\n    print("c", end="")']
+)
+def test_what_stands_before_a_loop_and_runs_again_is_shown_once(kernel: Kernel, before: str) -> None:
+    """It showed the same again, and then all that had been shown when the loop was saved, itself included."""
+    body = f"if True:\n    {before}\n    for n in range(6):\n        gate(n, 4)\n        print('item', work(n))"
+    cell = f"%%checkpointed --every 1\n{body}"
+    cut(kernel, cell, saved=4)
+    went_on = kernel.run(cell)
+    assert "continued" in went_on.line
+    assert worked(kernel.folder) == [0, 1, 2, 3, 4, 5]
+    with Kernel(kernel.folder, notebook="plain.ipynb") as plain:
+        plain.run(SETUP.replace("%load_ext nbcheckpoint", ""))
+        alone = plain.run(body)
+    assert went_on.stdout == alone.stdout
+    shown = [d["data"]["text/plain"] for d in went_on.displays if "nbcheckpoint" not in d["metadata"]]
+    assert shown == [d["data"]["text/plain"] for d in alone.displays]

@@ -117,3 +117,14 @@ def test_an_iterator_over_a_list_goes_on_seeing_what_is_appended() -> None:
     found = restored(items=items, i=iterator)
     found["items"].append(3)
     assert list(found["i"]) == [2, 3]
+
+
+@pytest.mark.parametrize("make", [list, bytearray, lambda of: array("b", of)])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_an_iterator_over_a_list_that_is_over_stays_what_it_is(make: Any, backwards: bool) -> None:
+    """Python writes those that are over as if all of them went forwards, through a list."""
+    iterator = (reversed if backwards else iter)(make([1, 2]))
+    assert len(list(iterator)) == 2
+    found = restored(iterator=iterator)["iterator"]
+    assert type(found) is type(iterator)
+    assert list(found) == []
