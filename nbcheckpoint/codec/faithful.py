@@ -72,7 +72,8 @@ def _iterator(of: dict[Any, Any], name: str, passed: int) -> Any:
 
 
 def _reduce_place(iterator: Any) -> Any:
-    if all(isinstance(part, type) for part in gc.get_referents(iterator)):  # it is over, and has let go of everything
+    let_go = all(isinstance(part, type) for part in gc.get_referents(iterator))
+    if let_go and not operator.length_hint(iterator):  # it is over
         return _over, _places[type(iterator)]
     made = iterator.__reduce__()
     of, at = made[1][0], made[2] if len(made) > 2 else 0

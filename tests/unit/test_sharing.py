@@ -123,7 +123,7 @@ def in_slots(shared: Any) -> Slots:
     return made
 
 
-class Reference(weakref.ref):  # type: ignore[type-arg]
+class Reference(weakref.ref):  # type: ignore[type-arg]  # to anything
     """A weak reference with a class of its own, as in weak dictionaries."""
 
 
@@ -184,7 +184,7 @@ class PassesForArray:
         return getattr(self.__dict__["behind"], name)
 
 
-class OwnBase(np.ndarray):  # type: ignore[type-arg]
+class OwnBase(np.ndarray):  # type: ignore[type-arg]  # of anything
     """Says of another array that it is its base."""
 
     parent: Any = None
@@ -360,7 +360,7 @@ def test_counting_finds_what_walking_finds_or_says_that_it_does_not_know(shapes:
             return dict(enumerate(inside))
         if kind == 3:
             made = Plain()
-            made.held = inside  # type: ignore[attr-defined]
+            made.held = inside  # type: ignore[attr-defined]  # as users do
             return made
         if kind == 4 and inside:
             return types.SimpleNamespace(a=inside[0], b=closure(inside[-1]))
