@@ -58,6 +58,8 @@ class Died(NamedTuple):
     why: str = ""
 
 
+OF_THE_USER = ("__main__", "lib", "kit", "kit.part")
+"""Modules whose classes and variables are the program's own."""
 ENDLESS = "does not end"
 """A loop that adds to what it goes through: fine, as long as it is so without us too."""
 CPU_SECONDS = 5
@@ -145,7 +147,7 @@ class Describer:
             more = (value.__defaults__, value.__kwdefaults__, dict(sorted(vars(value).items())))
             return f"function {value.__qualname__} {body} {mine} {cells} {self.describe(tuple(more))}"
         if isinstance(value, type):
-            if value.__module__ != "__main__":
+            if value.__module__ not in OF_THE_USER:
                 return f"class {value.__module__}.{value.__qualname__}"
             noise = (
                 "__dict__",
@@ -205,9 +207,12 @@ class Describer:
             return f"{self.describe(type(value))} {value!r}"
         if isinstance(value, tuple):
             return f"{self.describe(type(value))}({','.join(map(self.describe, value))})"
-        if type(value).__module__ == "__main__":
+        if type(value).__module__ in OF_THE_USER:
             slots = {
-                name: getattr(value, name) for name in getattr(type(value), "__slots__", ()) if hasattr(value, name)
+                name: getattr(value, name)
+                for kind in type(value).__mro__
+                for name in getattr(kind, "__slots__", ())
+                if hasattr(value, name)
             }
             return f"{self.describe(type(value))} {self.describe(dict(getattr(value, '__dict__', {}), **slots))}"
         if isinstance(value, io.IOBase):
@@ -260,6 +265,9 @@ def look(user_ns: dict[str, Any], hidden: set[str], outputs: list[Any], lines: l
     describer = Describer(user_ns)
     names = sorted(name for name in user_ns if is_user_name(name) and name not in hidden)
     described = {name: "-" if name.startswith("u") else describer.describe(user_ns[name]) for name in names}
+    for module in (sys.modules[name] for name in OF_THE_USER[1:] if name in sys.modules):
+        held = sorted((name, value) for name, value in vars(module).items() if not name.startswith("__"))
+        described |= {f"{module.__name__}.{name}": describer.describe(value) for name, value in held}
     for name in names:  # what an iterator would still give, when all else has been looked at
         if hasattr(user_ns[name], "__next__"):
             described[name] += f" then {Describer(user_ns).describe(rest_of(user_ns[name]))}"
@@ -321,6 +329,7 @@ def kernel(request: Request) -> Seen:
     notes: list[Any] = []
     lines: list[str] = []
     os.chdir(request.folder)
+    sys.dont_write_bytecode = True  # it goes by the second, and these are quicker
     _start_randomly()
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]  # or they were modules of the user's, and held everything
@@ -621,8 +630,13 @@ class Hosts:
         """Without us it begins with the files that are there when it begins with us: an earlier kernel's, too."""
         host = self._hosts[at % 2]
         plain.mkdir()
-        for path in work.glob("*.txt"):
-            shutil.copy2(path, plain)
+        for path, text in process.files:
+            (work / path).parent.mkdir(exist_ok=True)
+            (work / path).write_text(text)
+        for name in ("*.txt", "*.py", "*/*.py"):
+            for found in work.glob(name):
+                (plain / found.relative_to(work)).parent.mkdir(exist_ok=True)
+                shutil.copy2(found, plain / found.relative_to(work))
         seen = host.run(Request(str(work), process, program.mode))
         self.kernels += 1
         if isinstance(seen, Died) and seen.why != ENDLESS:

@@ -629,6 +629,99 @@ CALLS: dict[str, tuple[str, ...]] = {
         "{N} = {o}.level",
     ),
     "counter": ("plus = counter(plus)", "{G} = counter({g})", "{N} = {g}({#})", "print(counter.calls)"),
+    "lib": (
+        *("{N} = helper({#})", "{N} = lib.helper({n})", "{G} = helper", "{G} = lib.helper", "{N} = lib.LEVEL"),
+        *("{L} = lib.items", "{L} = [helper(x) for x in range({#})]", "{L} = list(map(lib.helper, {l}))"),
+        *("{N} = lib.push({#})", "lib.push({n})", "lib.items.append({#})", "{l}.append(lib.push({#}))"),
+        *("{O} = Thing({l})", "{O} = lib.Thing([{#}])", "{M} = [Thing({l}), {l}]", "{N} = lib.Thing.size"),
+        *("lib.LEVEL = {#}", "Thing.size = {#}", "for x in range({#}): lib.push(x)", "lib.items = {l}"),
+        *("{N} = kit.scale({#})", "{N} = kit.part.base", "{T} = kit.name", "{G} = kit.part.scale"),
+        *("{G} = functools.partial(kit.scale, {#})", "{D} = {'f': helper, 'b': {l}}", "{O} = kit.part.Base({l})"),
+        *(
+            "{T} = type({o}).kind",
+            "{O} = type({o}).of({#})",
+            "kit.part.base += {#}",
+            "{N} = kit.part.Base([1]).total()",
+        ),
+    ),
+}
+
+# What lies beside the notebook, and is edited between two kernels.
+MODULES: dict[str, tuple[str, ...]] = {
+    "lib.py": (
+        """LEVEL = {#}
+items = [{#}]
+def inner(v, k={#}):
+    return v * k
+def helper(v):
+    return inner(v) + LEVEL
+def push(v):
+    items.append(v)
+    return len(items)
+class Thing:
+    size = {#}
+    def __init__(self, data):
+        self.data = data
+        self.n = {#}
+    def add(self, v):
+        self.data.append(helper(v))
+        return self.n
+    def total(self):
+        return len(self.data) + Thing.size + LEVEL""",
+        """from kit import part
+LEVEL = part.base + {#}
+items = []
+made = {}
+def helper(v):
+    return part.scale(v) if v > {#} else LEVEL
+def push(v):
+    made[v] = made.get(v, 0) + {#}
+    return made[v]
+class Thing(part.Base):
+    size = {#}
+    def add(self, v):
+        return super().add(v + {#})""",
+    ),
+    "kit/__init__.py": (
+        "from .part import scale\nname = 'kit{#}'",
+        "name = 'kit'\nfrom . import part\nscale = part.scale",
+    ),
+    "kit/part.py": (
+        """base = {#}
+def scale(v):
+    return v * base + {#}
+class Base:
+    kind = '{#}'
+    def __init__(self, data):
+        self.data, self.n = data, base
+    def add(self, v):
+        self.data.append(v)
+        self.n += {#}
+        return self.n
+    def total(self):
+        return scale(self.n)""",
+        """base = {#}
+def scale(v, seen=[]):
+    seen.append(v)
+    return len(seen) + {#}
+class Base:
+    __slots__ = ('data', 'n')
+    def __init__(self, data):
+        self.data, self.n = data, {#}
+    def add(self, v):
+        return self.n + v
+    @classmethod
+    def of(cls, v):
+        return cls([v, {#}])
+    def total(self):
+        return base * {#}""",
+    ),
+}
+DATA = {
+    "p1.txt": ("{#}", "text {#}\nmore", ""),
+    "p2.txt": ("{#};", "{#}\n{#}\n"),
+    "p3.txt": (",x,y\n0,{#},1.5\n1,{#},2.5\n", "x,y\n{#},2\n"),
+    "p4.txt": ("{#}.0\n{#}.5\n",),
 }
 
 ITEMS = (

@@ -13,6 +13,7 @@ Every choice goes through a `Pick`, so that hypothesis or a plain seed can make 
 
 from __future__ import annotations
 
+import ast
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -23,11 +24,13 @@ from tests.properties.program_texts import (
     BEGINNING,
     CALLS,
     CHANGES,
+    DATA,
     DRAWS,
     FILES,
     FUNCTIONS,
     ITEMS,
     MAKES,
+    MODULES,
     OPTIONS,
     SHOWS,
     UNSEEDED,
@@ -41,6 +44,7 @@ IMPORTS = (
     "import collections, contextlib, dataclasses, datetime, decimal, enum, fractions, functools, itertools, math, os\n"
     "import random, sys, typing\nimport numpy as np, pandas as pd\nfrom IPython.display import display"
 )
+IMPORTS_OF_OURS = "import lib, kit, kit.part\nfrom lib import helper, Thing"
 KINDS = "nlmdswtafcogirqv"
 NUMBER = re.compile(r"(?<![\w.])\d(?![\w.])")
 
@@ -60,6 +64,8 @@ class Process:
     """After so many lines of the user's; 0: it ends in peace."""
     inside: bool = False
     """Count calls inside nbcheckpoint instead of the user's lines."""
+    files: tuple[tuple[str, str], ...] = ()
+    """What was written beside the notebook before it began: modules, data."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +89,13 @@ class Program:
         for kernel in kernels:
             end, _, body = kernel.partition("\n")
             told = re.match(r"killed after (\d+) (calls|lines)", end)
+            written = re.findall(r"^# ---- file (\S+) (.*)$", body, flags=re.MULTILINE)
+            body = re.sub(r"^# ---- file .*\n", "", body, flags=re.MULTILINE)
             cells = tuple((cell.strip("\n"),) for cell in body.split("# ---- cell\n")[1:])
             cells = processes[-1].cells if "# the same cells" in body else cells
-            processes.append(Process(cells, int(told[1]) if told else 0, inside=bool(told) and told[2] == "calls"))
+            files = tuple((path, ast.literal_eval(text)) for path, text in written)
+            inside = bool(told) and told[2] == "calls"
+            processes.append(Process(cells, int(told[1]) if told else 0, inside=inside, files=files))
         return cls(tuple(processes), mode=mode.split()[-1])
 
     def _lines(self) -> list[str]:
@@ -97,6 +107,7 @@ class Program:
                 else "to the end"
             )
             said.append(f"# ======== kernel {at + 1}, {end}")
+            said += [f"# ---- file {path} {text!r}" for path, text in process.files]
             if at and self.processes[at - 1].cells == process.cells:
                 said.append("# the same cells")
                 continue
@@ -152,7 +163,7 @@ class Writer:
 
     def simple(self, depth: int = 0) -> str:
         there = [kind for kind, names in self.names.items() if names and kind in CHANGES]
-        kind = self.pick(12)
+        kind = self.pick(15 if "lib" in self.functions else 12)
         if kind < 3 or not there:
             return self.fill(self.one(MAKES))
         if kind < 8:
@@ -185,7 +196,8 @@ class Writer:
     def call(self) -> str:
         if not self.functions:
             return self.definition()
-        return self.fill(self.one(CALLS[self.one(sorted(self.functions))]))
+        name = "lib" if "lib" in self.functions and self.odds(2) else self.one(sorted(self.functions))
+        return self.fill(self.one(CALLS[name]))
 
     def block(self, depth: int, *, loop: bool = False) -> str:
         lines = [self.statement(depth + 1) for _ in range(1 + self.pick(2))]
@@ -266,16 +278,23 @@ def write(pick: Pick) -> Program:
     """A notebook, and the kernels it goes through."""
     writer = Writer(pick, seeded=pick(5) > 0)
     first = (*IMPORTS.splitlines(), *(("random.seed(1); np.random.seed(2)",) if writer.seeded else ()))
+    modules: dict[str, str] = {}
+    if pick(3) == 2:
+        first = (*first, *IMPORTS_OF_OURS.splitlines())
+        modules = {path: writer.fill(writer.one(texts)) for path, texts in MODULES.items()}
+        writer.functions.add("lib")
+    files = tuple(modules.items())
     cells = [first, _beginning(writer), *(_cell(writer) for _ in range(1 + pick(4)))]
     history = [tuple(cells)]
     processes: list[Process] = []
     for _ in range(1 + pick(3)):
         kill = 1 + pick(10) ** 2 + pick(12) if pick(4) else 0
-        processes.append(Process(_order(pick, cells), kill=kill, inside=pick(4) == 3))
+        processes.append(Process(_order(pick, cells), kill=kill, inside=pick(4) == 3, files=files))
+        files = _written(writer, modules) if pick(3) == 2 else ()
         if pick(3) == 2:
             cells = list(history[0]) if pick(4) == 3 else _edited(writer, cells)
             history.append(tuple(cells))
-    processes.append(Process(_order(pick, cells)))
+    processes.append(Process(_order(pick, cells), files=files))
     return Program(tuple(processes), mode=("cells", "auto", "clock")[pick(3)], seeded=writer.seeded)
 
 
@@ -333,6 +352,17 @@ def _edited(writer: Writer, cells: list[tuple[str, ...]]) -> list[tuple[str, ...
     return others
 
 
+def _written(writer: Writer, modules: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """What somebody has edited beside the notebook while no kernel was there. Nothing but digits in modules."""
+    pick = writer.pick
+    if not modules or pick(4) == 3:
+        path = writer.one(tuple(DATA))
+        return ((path, writer.fill(writer.one(DATA[path]))),)
+    path = writer.one(tuple(modules))
+    modules[path] = _with_other_constant(pick, (modules[path],))[0]
+    return ((path, modules[path]),)
+
+
 def _with_other_constant(pick: Pick, cell: tuple[str, ...]) -> tuple[str, ...]:
     text = "\x00".join(cell)
     found = list(NUMBER.finditer(text))
@@ -346,8 +376,10 @@ def _with_other_constant(pick: Pick, cell: tuple[str, ...]) -> tuple[str, ...]:
 def smaller(program: Program) -> list[Program]:
     """Programs with a bit less in them, to find the least one that still fails. A statement goes from all kernels."""
     found: list[Program] = []
-    for at in range(len(program.processes) - 1):
-        found.append(replace(program, processes=program.processes[:at] + program.processes[at + 1 :]))
+    for at, process in enumerate(program.processes[:-1]):
+        after = program.processes[at + 1]
+        after = replace(after, files=tuple({**dict(process.files), **dict(after.files)}.items()))
+        found.append(replace(program, processes=(*program.processes[:at], after, *program.processes[at + 2 :])))
     statements = dict.fromkeys(text for process in program.processes for cell in process.cells[1:] for text in cell)
     found += [_without(program, text) for text in statements]
     for at, process in enumerate(program.processes):
