@@ -8,6 +8,7 @@
     for a frame with attributes, an array of some class    pickle leaves the attributes out
     for a weak proxy          pickle writes the object behind it: there would be two of them
     for an open file, a view of bytes    cloudpickle writes their content, as text and bytes
+    for a class that keeps something out of its pickles and does not make it again    it would come back without that
 
 Here they are written so that they come back as what they are, or they are refused, and then named. Tracebacks are not
 kept.
@@ -16,17 +17,20 @@ kept.
 from __future__ import annotations
 
 import array
+import copyreg
 import gc
 import io
 import itertools
 import operator
 import pickle
+import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from nbcheckpoint import unpickled
+from nbcheckpoint.whose import is_user_code
 
 Reducer = Callable[[Any], Any]
 _METHODS = ("keys", "values", "items")
@@ -42,6 +46,8 @@ def find(kind: type) -> Reducer | None:
         return _reduce_generator
     if unpickled.is_frame(kind):
         return _reduce_frame
+    if _says_what_it_keeps(kind):
+        return _reduce_kept
     return _refuse_file if issubclass(kind, io.IOBase) and kind not in (io.StringIO, io.BytesIO) else None
 
 
@@ -114,6 +120,37 @@ def _reduce_generator(generator: Any) -> Any:
 def _reduce_frame(frame: Any) -> Any:
     more = unpickled.attributes_of(frame)
     return with_attributes(frame.__reduce_ex__(5), more) if more else NotImplemented
+
+
+def _says_what_it_keeps(kind: type) -> bool:
+    """Has the user written a `__getstate__` for it, and nothing that could make up for what that leaves out? Libraries
+    know what they do: the parts of a plot forget whom to tell when they change, and are told again."""
+    makes_up = {"__setstate__", "__reduce__", "__reduce_ex__", "__getattr__", "__getattribute__"}
+    own = [vars(cls) for cls in type.mro(kind)[:-1]]
+    if any(makes_up & members.keys() for members in own) or kind in copyreg.dispatch_table:
+        return False
+    found = next((members["__getstate__"] for members in own if "__getstate__" in members), None)
+    return isinstance(found, types.FunctionType) and is_user_code(found)
+
+
+def _reduce_kept(obj: Any) -> Any:
+    made = obj.__reduce_ex__(5)
+    kept: Any = made[2] if len(made) > 2 else None
+    if not isinstance(kept, dict):
+        return made
+    for name, value in getattr(obj, "__dict__", {}).items():
+        left_out = name not in kept
+        has_default = left_out and any(name in vars(cls) for cls in type.mro(type(obj)))
+        if not has_default and (left_out or not _is_kept(value, kept[name])):
+            raise pickle.PicklingError(f"its __getstate__ does not keep {name}")
+    return made
+
+
+def _is_kept(value: Any, kept: Any) -> bool:
+    """As far as a look can tell: a copy will do."""
+    if type(value) in (bool, int, float, complex, str, bytes):
+        return type(kept) is type(value) and (kept == value or value != value)
+    return type(kept) is type(value)
 
 
 def with_attributes(made: Any, more: dict[str, Any]) -> Any:

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng, settings
-from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, is_user_code, is_user_module, names_in
+from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, names_in
 from nbcheckpoint.fingerprint.files import grown_by, unchanged
 from nbcheckpoint.fingerprint.values import (
     HASH_SEED,
@@ -42,6 +42,7 @@ from nbcheckpoint.fingerprint.values import (
 from nbcheckpoint.model import Checkpoint, Input, Reason
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.saving import definition_digest
+from nbcheckpoint.whose import is_user_code, is_user_module
 
 _ANYTHING = frozenset({"eval", "exec", "globals", "locals", "vars", "__import__", "compile", "breakpoint"})
 _OUTSIDE = frozenset({"eval", "exec", "globals", "breakpoint"})

@@ -2,7 +2,8 @@
 
 An audit hook sees every `open` made through Python, `os.listdir` and `os.scandir`. Libraries that open files
 in C (Arrow, HDF5) are not seen; but the path has to come from somewhere, so constant strings and string inputs
-that name an existing file count as read too. Nor does it see somebody asking whether a file is there (`os.stat`), which
+that name an existing file count as read too, and so do the command lines of programs that are started (`programs.py`).
+Nor does it see somebody asking whether a file is there (`os.stat`), which
 is how pandas begins when it has Arrow read or write one: that is noted while a step runs, where the user's code or
 pandas asks. A file that changed between being opened and the end of the step
 gets no digest, and what has no digest never matches.
@@ -28,8 +29,9 @@ from urllib.parse import unquote
 from blake3 import blake3
 from msgspec.structs import replace
 
-from nbcheckpoint.fingerprint.code import is_user_file
+from nbcheckpoint.fingerprint import programs
 from nbcheckpoint.model import FileSeen
+from nbcheckpoint.whose import is_user_file
 
 _BUILT = (".pyc", ".pyd", ".so")
 MISSING = "missing"
@@ -50,6 +52,8 @@ class FileWatch:
         self._mentioned: dict[str, tuple[int, int, int] | None] = {}
         self._looked: dict[str, tuple[int, int, int] | None] = {}
         """The same at the first look, for what nobody was seen to open."""
+        self._told: dict[str, tuple[int, int, int] | None] = {}
+        """The same when another program was told of it."""
         self._written: set[str] = set()
         self._read_back: set[str] = set()
         """Written, and read after that."""
@@ -79,6 +83,14 @@ class FileWatch:
         path = os.path.abspath(path)
         if not self._ignores(path) and path not in self._written:
             self._looked.setdefault(path, _stat(path))
+
+    def note_told(self, told: programs.Told) -> None:
+        """Another program is given this name."""
+        path = os.path.abspath(told.path)
+        if told.redirect:
+            self.note(path, reads=False, writes=True, appends=told.redirect == ">>")
+        elif not self._ignores(path) and path not in self._written and not os.path.isdir(path):
+            self._told.setdefault(path, _stat(path))
 
     def note_change(self, path: str, *, made: bool) -> None:
         """A file or folder was removed, or a folder made."""
@@ -134,6 +146,8 @@ class FileWatch:
         found = {**{path: file for path, file in self._earlier.items() if path not in skipped}, **found}
         looked = {path: self._looked_at(path, unfinished=unfinished) for path in self._looked.keys() - found.keys()}
         found |= dict(sorted(looked.items()))
+        told = {path: self._left_by_others(path, unfinished=unfinished) for path in self._told.keys() - found.keys()}
+        found |= dict(sorted(told.items()))
         changed = {} if unfinished else {file.path: file for file in self._changed()}
         return tuple(file for file in {**found, **changed}.values() if file is not None)
 
@@ -141,12 +155,15 @@ class FileWatch:
         before = self._looked[path]
         if os.path.isdir(path):
             return FileSeen(path=path, digest=FOLDER) if path not in self._made else None
-        now = look(path)
-        if now is None:
-            return FileSeen(path=path, digest=MISSING) if before is None else None
-        if before == (now.size, now.mtime_ns, now.ctime_ns):
-            return now
-        return None if unfinished else replace(now, written=True)  # by something that opens files in C
+        if before is None and _stat(path) is None:
+            return FileSeen(path=path, digest=MISSING)
+        return _since(path, before, unfinished=unfinished)
+
+    def _left_by_others(self, path: str, *, unfinished: bool) -> FileSeen | None:
+        before = self._told[path]
+        if before is None or unfinished or _stat(path) is not None:
+            return _since(path, before, unfinished=unfinished)
+        return FileSeen(path=path, digest=MISSING, written=True)
 
     def _changed(self) -> Iterator[FileSeen]:
         """Folders that were made and are there, files that were there and were removed."""
@@ -169,6 +186,14 @@ class FileWatch:
         if now is None or before[path] != (now.size, now.mtime_ns, now.ctime_ns):
             return FileSeen(path=path, written=written)
         return now
+
+
+def _since(path: str, before: tuple[int, int, int] | None, *, unfinished: bool) -> FileSeen | None:
+    """A file that nobody was seen to open: if it is not what it was, something that opens files in C has written it."""
+    now = look(path)
+    if now is None or before == (now.size, now.mtime_ns, now.ctime_ns):
+        return now
+    return None if unfinished else replace(now, written=True)
 
 
 def look(path: str, *, written: bool = False) -> FileSeen | None:
@@ -346,6 +371,10 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         _note(os.fspath(args[1]), reads=False, writes=True)
     elif event in ("os.remove", "os.rmdir", "shutil.rmtree", "os.mkdir") and args[-1] in (-1, None):
         _note_change(args[0], made=event == "os.mkdir")
+    elif (program := programs.started(event, args)) is not None:
+        for told in programs.told(*program):
+            for watch in tuple(_watches):
+                watch.note_told(told)
 
 
 def _database(name: str) -> str:

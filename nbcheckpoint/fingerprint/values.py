@@ -38,12 +38,8 @@ from blake3 import blake3
 
 from nbcheckpoint import patience, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
-from nbcheckpoint.fingerprint.code import (
-    digest_code,
-    functions_of,
-    is_user_code,
-    names_in,
-)
+from nbcheckpoint.fingerprint.code import digest_code, functions_of, names_in
+from nbcheckpoint.whose import is_user_code
 
 HASH_SEED = hash("nbcheckpoint")
 """The hash of a text is another one in every process, unless PYTHONHASHSEED is set."""

@@ -47,7 +47,7 @@ from nbcheckpoint.engine.identity import (
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, StoreError, UsageError
 from nbcheckpoint.fingerprint import explain, files, rng, settings
-from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, is_user_code, names_in
+from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, names_in
 from nbcheckpoint.model import Checkpoint, Reason, Step, StepStatus
 from nbcheckpoint.notebook import guess, leaves, line, namespace, options, sharing, weave
 from nbcheckpoint.notebook.cell import (
@@ -71,6 +71,7 @@ from nbcheckpoint.notebook.outputs import Recorder, replay
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.redact import is_secret, redact
 from nbcheckpoint.units import say_duration, say_size
+from nbcheckpoint.whose import is_user_code
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 ALIAS_WALK = 20_000

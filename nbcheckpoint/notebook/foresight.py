@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbcheckpoint.fingerprint import rng
-from nbcheckpoint.fingerprint.code import is_user_module, names_in
+from nbcheckpoint.fingerprint.code import names_in
+from nbcheckpoint.whose import is_user_module
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 

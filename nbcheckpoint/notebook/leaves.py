@@ -28,12 +28,13 @@ from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again
 from nbcheckpoint.fingerprint import files, settings
-from nbcheckpoint.fingerprint.code import Names, is_user_code
+from nbcheckpoint.fingerprint.code import Names
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Reason, Step
 from nbcheckpoint.notebook import namespace, sharing
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.outputs import Recorder
+from nbcheckpoint.whose import is_user_code
 
 if TYPE_CHECKING:
     from nbcheckpoint.notebook.loops import Loops

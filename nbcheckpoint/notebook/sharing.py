@@ -22,9 +22,9 @@ from itertools import chain
 from typing import Any
 
 from nbcheckpoint import tensors, unpickled
-from nbcheckpoint.fingerprint.code import is_user_code
 from nbcheckpoint.fingerprint.values import is_mutable
 from nbcheckpoint.notebook.namespace import is_user_name
+from nbcheckpoint.whose import is_user_code
 
 _CODE = (
     *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType),

@@ -355,6 +355,36 @@ DATA = {
 }
 
 AROUND = {
+    "a file that another program is given": (
+        "import subprocess\nopen('in1', 'w').write('1')",
+        "open('in1', 'w').write('2')",
+        "r = subprocess.run('cat in1', shell=True, capture_output=True, text=True).stdout",
+        "r",
+    ),
+    "a file that another program reads from its input": (
+        "import os\nopen('in2', 'w').write('1')",
+        "open('in2', 'w').write('2')",
+        "r = os.popen('cat <in2').read()",
+        "r",
+    ),
+    "a file in the folder of another program": (
+        "import subprocess, os\nos.makedirs('sub', exist_ok=True); open('sub/in3', 'w').write('1')",
+        "open('sub/in3', 'w').write('2')",
+        "r = subprocess.check_output(['cat', 'in3'], cwd='sub')",
+        "r",
+    ),
+    "a file that another program has written": (
+        "import subprocess, os",
+        "os.remove('made1')",
+        "r = subprocess.run(['sh', '-c', 'echo hi > made1']).returncode",
+        "open('made1').read()",
+    ),
+    "a file that another program was told to write": (
+        "import os\nopen('in4', 'w').write('4')",
+        "open('made2', 'w').write('other')",
+        "r = os.system('cp in4 made2')",
+        "open('made2').read()",
+    ),
     # Of a library that no other case of the same kernel needs whole.
     "a number of a library": (
         "import colorsys\ncolorsys.ONE_SIXTH = 3",

@@ -128,3 +128,67 @@ def test_an_iterator_over_a_list_that_is_over_stays_what_it_is(make: Any, backwa
     found = restored(iterator=iterator)["iterator"]
     assert type(found) is type(iterator)
     assert list(found) == []
+
+
+class Keeps:
+    """Says itself what of it is pickled."""
+
+    spare = 0
+
+    def __init__(self) -> None:
+        self.weights, self.lock, self.spare = [1], "open", 5
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, **self.without()}  # type: ignore[dict-item]  # others leave something out
+
+    def without(self) -> dict[str, Any]:
+        return {}
+
+
+class LeavesOut(Keeps):
+    def __getstate__(self) -> dict[str, Any]:
+        return {"weights": self.weights, "spare": 5}
+
+
+class SetsToNone(Keeps):
+    def without(self) -> dict[str, Any]:
+        return {"lock": None}
+
+
+class Rounds(Keeps):
+    def without(self) -> dict[str, Any]:
+        return {"spare": 4}
+
+
+@pytest.mark.parametrize(("made", "what"), [(LeavesOut, "lock"), (SetsToNone, "lock"), (Rounds, "spare")])
+def test_what_leaves_something_out_and_does_not_make_it_again_is_refused(made: type, what: str) -> None:
+    """It came back without its attribute, and the cell that used it failed."""
+    with open_store("memory://") as store:
+        saved = store.save(DRAFT, {"a": made(), "b": [made()], "c": 1}).checkpoint
+    assert [(item.name, item.path) for item in saved.not_saved] == [("a", ""), ("b", "b[0]")]
+    assert saved.not_saved[0].why == f"its __getstate__ does not keep {what}"
+
+
+class MakesAgain(LeavesOut):
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, lock="open")
+
+
+class HasADefault(Keeps):
+    lock = "open"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"weights": list(self.weights), "spare": 5}
+
+
+class MakesItWhenAsked(LeavesOut):
+    def __getattr__(self, name: str) -> str:
+        if name == "lock":
+            return "open"
+        raise AttributeError(name)
+
+
+@pytest.mark.parametrize("made", [Keeps, MakesAgain, HasADefault, MakesItWhenAsked])
+def test_what_makes_again_what_it_leaves_out_is_saved(made: type) -> None:
+    found = restored(a=made())["a"]
+    assert (found.weights, found.lock, found.spare) == ([1], "open", 5)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nbcheckpoint.fingerprint.code import digest_tree, free_names, is_user_code, is_user_module
+from nbcheckpoint.fingerprint.code import digest_tree, free_names
+from nbcheckpoint.whose import is_user_code, is_user_module
 
 
 def tree(source: str) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sqlite3
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
-from nbcheckpoint.fingerprint.files import FileWatch, start, stop
+import pytest
+
+from nbcheckpoint.fingerprint.files import FileWatch, start, stop, unchanged
+from nbcheckpoint.model import FileSeen
 
 
 def test_a_store_that_saves_meanwhile_is_no_input_nor_is_its_folder_itself(tmp_path: Path) -> None:
@@ -55,3 +61,83 @@ def test_a_link_is_copied_as_a_link_while_somebody_watches(tmp_path: Path) -> No
     finally:
         stop(watch)
     assert copy.is_symlink()
+
+
+def told(run: Callable[[], object], *, unfinished: bool = False) -> dict[str, FileSeen]:
+    watch = FileWatch()
+    start(watch)
+    try:
+        run()
+    finally:
+        stop(watch)
+    return {Path(seen.path).name: seen for seen in watch.seen(unfinished=unfinished)}
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda: subprocess.run(["sort", "--output=out", "in"], check=True),
+        lambda: subprocess.run("sort <in>out", shell=True, check=True),
+        lambda: subprocess.run([b"sort", b"-o", b"out", Path("in")], check=True),
+        lambda: os.system("sort 'in' -o out 2>&1"),
+        lambda: os.popen("sort in > out").close(),
+        lambda: os.waitpid(os.posix_spawn("/usr/bin/sort", ["sort", "-o", "out", "in"], os.environ), 0),
+        lambda: asyncio.run(_sorted_beside()),
+    ],
+    ids=["list", "shell", "bytes", "system", "popen", "posix_spawn", "asyncio"],
+)
+def test_the_files_another_program_is_told_of_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[[], object]
+) -> None:
+    """They are opened where no hook of ours looks: what a program had read or written did not matter."""
+    monkeypatch.chdir(tmp_path)
+    Path("in").write_text("b\na\n")
+    seen = told(run)
+    assert {name: file.written for name, file in seen.items()} == {"in": False, "out": True}
+    assert Path("out").read_text() == "a\nb\n"
+    assert all(map(unchanged, seen.values()))
+    Path("out").write_text("")
+    Path("in").write_text("b\nc\n")
+    assert not any(map(unchanged, seen.values()))
+
+
+async def _sorted_beside() -> None:
+    process = await asyncio.create_subprocess_exec("sort", "-o", "out", "in")
+    await process.wait()
+
+
+def test_what_another_program_adds_to_a_log_may_be_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("log").write_text("one\n")
+    seen = told(lambda: os.system("echo two >> log"))
+    assert seen["log"].appended
+    os.system("echo three >> log")
+    assert unchanged(seen["log"])
+    Path("log").write_text("")
+    assert not unchanged(seen["log"])
+
+
+def test_what_another_program_removes_has_to_be_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old").touch()
+    seen = told(lambda: subprocess.run(["rm", "old"], check=True))
+    assert unchanged(seen["old"])
+    Path("old").touch()
+    assert not unchanged(seen["old"])
+
+
+def test_what_a_program_is_told_that_is_no_file_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words, folders, what is far too long to be a path, what cannot be one."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    long = "x" * 5000
+    assert told(lambda: subprocess.run(["sh", "-c", f"test folder -a {long} -a ~nobody/é -gt 1"], check=False)) == {}
+    with pytest.raises(ValueError, match="null byte"):
+        told(lambda: subprocess.run(["echo", "a\0b"], check=False))
+
+
+def test_a_loop_goes_on_though_a_program_has_written_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has written it will write again; what it has read has to be what it was."""
+    monkeypatch.chdir(tmp_path)
+    Path("in").write_text("1")
+    assert told(lambda: subprocess.run(["cp", "in", "out"], check=True), unfinished=True).keys() == {"in"}

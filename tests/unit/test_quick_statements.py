@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from nbcheckpoint import whose
 from nbcheckpoint.engine.pace import seconds_left
-from nbcheckpoint.fingerprint import code
 from nbcheckpoint.fingerprint.values import Digester, likely_seconds
 from nbcheckpoint.notebook import line, sharing, weave
 
@@ -108,9 +108,9 @@ def test_a_link_to_a_file_of_the_users_is_the_users(tmp_path: Path) -> None:
     linked.symlink_to(installed / "__init__.py")
     plain.write_text("")
     (tmp_path / "folder").symlink_to(installed)
-    assert code.is_user_file(str(plain))
-    assert not code.is_user_file(str(linked))
-    assert not code.is_user_file(str(tmp_path / "folder" / "__init__.py"))
+    assert whose.is_user_file(str(plain))
+    assert not whose.is_user_file(str(linked))
+    assert not whose.is_user_file(str(tmp_path / "folder" / "__init__.py"))
 
 
 def test_the_time_left_follows_the_last_run_first_and_its_own_pace_later() -> None:
