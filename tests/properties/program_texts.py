@@ -393,6 +393,12 @@ FILES = (
         "with open('p{#}.txt', 'w') as p0:\n    {L} = [p0.write(str(x)) for x in range(3)]",
         "{T} = ''.join(open('p2.txt'))",
     ),
+    *(
+        "_ = os.system('echo {#} > p{#}.txt')",
+        "{T} = os.popen('cat p2.txt 2>/dev/null').read()",
+        "_ = os.system('cp p1.txt p2.txt 2>/dev/null')",
+        "_ = os.system('rm -f p{#}.txt')",
+    ),
 )
 
 # Not those of display: what was printed is shown again as it was printed, whatever they are by then.
@@ -577,6 +583,82 @@ class Odd(metaclass=Meta):
         "@dataclasses.dataclass\nclass Pair:\n    n: int\n    data: list\n    def add(self, v):\n"
         "        self.data += [v]\n        return self\n    def total(self):\n        return self.n + {#}",
     ),
+    "later": (
+        """async def later(v):
+    await asyncio.sleep(0)
+    {l}.append(v)
+    return v + {n}""",
+        """async def later(v, k={#}):
+    if v > 5:
+        raise ValueError(v)
+    return [await asyncio.sleep(0, v), k, {l}]""",
+    ),
+    "ticks": (
+        """async def ticks(k):
+    for x in range(k):
+        yield x + {#}""",
+        """class ticks:
+    def __init__(self, k):
+        self.k, self.data, self.n = k, {l}, {#}
+    def __aiter__(self):
+        return self
+    async def __anext__(self):
+        self.k -= 1
+        if self.k < 0:
+            raise StopAsyncIteration
+        self.data.append(self.k)
+        return self.k
+    async def __aenter__(self):
+        {d}['entered'] = self.k
+        return self
+    async def __aexit__(self, *exc):
+        {d}['left'] = self.k""",
+    ),
+    "show": (
+        """@functools.singledispatch
+def show(v):
+    return {#}
+@show.register
+def _(v: list):
+    return len(v) + {n}
+@show.register(int)
+def _(v):
+    return v * {#}""",
+    ),
+    "Kept": (
+        """class Kept:
+    def __init__(self, data):
+        self.data, self.n, self.memo = data, {#}, {}
+    def add(self, v):
+        self.memo[v] = self.data
+        return len(self.memo)
+    def total(self):
+        return len(self.memo) + {#}
+    def __getstate__(self):
+        return {'data': self.data, 'n': self.n}""",
+        """class Kept:
+    def __init__(self, data):
+        self.data, self.n = data, {#}
+    def add(self, v):
+        self.data.append(v)
+        return self
+    def __reduce__(self):
+        return Kept, (self.data,), {'n': self.n}""",
+        """class Kept(list):
+    n = {#}
+    def add(self, v):
+        self.append(v)
+        self.n += 1
+    @property
+    def data(self):
+        return self[:2]""",
+        """class Kept(dict):
+    def __missing__(self, key):
+        self[key] = [{#}]
+        return self[key]
+    def add(self, v):
+        return self[v].append(v)""",
+    ),
     "cached": ("@functools.lru_cache(maxsize=None)\ndef cached(v):\n    return v * {#}",),
 }
 
@@ -629,6 +711,22 @@ CALLS: dict[str, tuple[str, ...]] = {
         "{N} = {o}.level",
     ),
     "counter": ("plus = counter(plus)", "{G} = counter({g})", "{N} = {g}({#})", "print(counter.calls)"),
+    "later": (
+        *("{N} = await later({#})", "for x in range({#}): {l}.append(await later(x))", "{V} = await later({n})"),
+        *("{L} = await asyncio.gather(later(1), later({#}))", "{L} = [await later(x) for x in range(3)]"),
+    ),
+    "ticks": (
+        *("{L} = [x async for x in ticks({#})]", "async for n0 in ticks({#}): {l}.append(n0)", "{O} = ticks({#})"),
+        *("async with ticks({#}) as {O}: {l}.append({#})", "async for n0 in {o}:\n    {n} += n0\n    if n0 > 5: break"),
+    ),
+    "show": (
+        *("{N} = show({l})", "{N} = show({#})", "{N} = show({v})", "{G} = show", "{L} = [show(x) for x in {m}]"),
+        "show.register(str, lambda v: {#})",
+    ),
+    "Kept": (
+        *("{O} = Kept([{#}])", "{O} = Kept({l})", "{O} = Kept({d})", "{o}.add({#})", "{O} = Kept([]); {o}.add({n})"),
+        *("{Q} = Kept([({#}, 1)])", "{N} = {o}.total()", "{D} = {'kept': {o}}", "{N} = len({o}.memo)", "{q}['new']"),
+    ),
     "lib": (
         *("{N} = helper({#})", "{N} = lib.helper({n})", "{G} = helper", "{G} = lib.helper", "{N} = lib.LEVEL"),
         *("{L} = lib.items", "{L} = [helper(x) for x in range({#})]", "{L} = list(map(lib.helper, {l}))"),

@@ -41,8 +41,8 @@ Pick = Callable[[int], int]
 """A number below the given one."""
 
 IMPORTS = (
-    "import collections, contextlib, dataclasses, datetime, decimal, enum, fractions, functools, itertools, math, os\n"
-    "import random, sys, typing\nimport numpy as np, pandas as pd\nfrom IPython.display import display"
+    "import asyncio, collections, contextlib, dataclasses, datetime, decimal, enum, fractions, functools, itertools\n"
+    "import math, os, random, sys, typing\nimport numpy as np, pandas as pd\nfrom IPython.display import display"
 )
 IMPORTS_OF_OURS = "import lib, kit, kit.part\nfrom lib import helper, Thing"
 KINDS = "nlmdswtafcogirqv"
