@@ -161,9 +161,12 @@ class FileWatch:
 
     def _left_by_others(self, path: str, *, unfinished: bool) -> FileSeen | None:
         before = self._told[path]
-        if before is None or unfinished or _stat(path) is not None:
+        if _stat(path) is not None:
             return _since(path, before, unfinished=unfinished)
-        return FileSeen(path=path, digest=MISSING, written=True)
+        if before is not None:
+            return FileSeen(path=path, digest=MISSING, written=True) if not unfinished else None
+        # A word is hardly ever meant as a file that is not there, unless it looks like one.
+        return FileSeen(path=path, digest=MISSING) if "." in os.path.basename(path) else None
 
     def _changed(self) -> Iterator[FileSeen]:
         """Folders that were made and are there, files that were there and were removed."""

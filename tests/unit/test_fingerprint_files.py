@@ -126,6 +126,16 @@ def test_what_another_program_removes_has_to_be_gone(tmp_path: Path, monkeypatch
     assert not unchanged(seen["old"])
 
 
+def test_a_file_that_another_program_did_not_find_must_not_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen = told(lambda: os.system("rm -f old.txt"))
+    assert unchanged(seen["old.txt"])
+    Path("old.txt").touch()
+    assert not unchanged(seen["old.txt"])
+
+
 def test_what_a_program_is_told_that_is_no_file_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words, folders, what is far too long to be a path, what cannot be one."""
     monkeypatch.chdir(tmp_path)
