@@ -21,7 +21,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
@@ -54,6 +54,9 @@ class FileWatch:
         """The same at the first look, for what nobody was seen to open."""
         self._told: dict[str, tuple[int, int, int] | None] = {}
         """The same when another program was told of it."""
+        self._programs: frozenset[int] | None = None
+        """Those that were running when the user's code first started one."""
+        self._runs_on = False
         self._written: set[str] = set()
         self._read_back: set[str] = set()
         """Written, and read after that."""
@@ -91,6 +94,17 @@ class FileWatch:
             self.note(path, reads=False, writes=True, appends=told.redirect == ">>")
         elif not self._ignores(path) and path not in self._written and not os.path.isdir(path):
             self._told.setdefault(path, _stat(path))
+
+    def note_start(self, command: Sequence[Any]) -> None:
+        """The user's code is about to start another program."""
+        if self._programs is None:
+            self._programs = programs.running()
+        self._runs_on = self._runs_on or programs.runs_on(command)
+
+    @property
+    def leaves_program(self) -> bool:
+        """Is one still running that the user's code has started?"""
+        return self._runs_on or (self._programs is not None and bool(programs.running() - self._programs))
 
     def note_change(self, path: str, *, made: bool) -> None:
         """A file or folder was removed, or a folder made."""
@@ -318,7 +332,7 @@ def _by_the_user(frame: Any) -> bool:
     return name == "__main__" or name.startswith("pandas.io.") or is_user_file(frame.f_code.co_filename)
 
 
-_PASSING_ON = frozenset({"os", "posixpath", "ntpath", "genericpath", "pathlib"})
+_PASSING_ON = frozenset({"os", "posixpath", "ntpath", "genericpath", "pathlib", "subprocess", "asyncio"})
 _asks = {name: (getattr(os, name), _asking(getattr(os, name))) for name in ("stat", "lstat", "access")}
 """As they are, and as they are while a step runs."""
 for _able in (os.supports_follow_symlinks, os.supports_dir_fd, os.supports_fd, os.supports_effective_ids):
@@ -375,9 +389,8 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
     elif event in ("os.remove", "os.rmdir", "shutil.rmtree", "os.mkdir") and args[-1] in (-1, None):
         _note_change(args[0], made=event == "os.mkdir")
     elif (program := programs.started(event, args)) is not None:
-        for told in programs.told(*program):
-            for watch in tuple(_watches):
-                watch.note_told(told)
+        with _unnoticed():
+            _note_start(*program, by_the_user=_by_the_user(sys._getframe(1)))
 
 
 def _database(name: str) -> str:
@@ -393,6 +406,14 @@ def _database(name: str) -> str:
 def _note(path: str, *, reads: bool, writes: bool, appends: bool = False) -> None:
     for watch in tuple(_watches):
         watch.note(path, reads=reads, writes=writes, appends=appends)
+
+
+def _note_start(command: Sequence[Any], folder: Any, *, by_the_user: bool) -> None:
+    for watch in tuple(_watches):
+        for told in programs.told(command, folder):
+            watch.note_told(told)
+        if by_the_user:
+            watch.note_start(command)
 
 
 def _note_change(path: Any, *, made: bool) -> None:

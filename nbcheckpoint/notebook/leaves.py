@@ -122,6 +122,8 @@ def obstacle(running: Running, surroundings: tuple[Any, ...]) -> str:
         return "it shows live widgets"
     if running.figures.touched or (running.figures.open and _mentions_drawing(running)):
         return "a figure is being drawn: pyplot keeps it to itself"
+    if running.watch.leaves_program:
+        return "it has started a program that is still running"
     if surroundings != running.surroundings:
         return "it changed the working directory, the environment, the import path, builtins, signals, threads or tasks"
     return ""

@@ -151,3 +151,32 @@ def test_a_loop_goes_on_though_a_program_has_written_since(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     Path("in").write_text("1")
     assert told(lambda: subprocess.run(["cp", "in", "out"], check=True), unfinished=True).keys() == {"in"}
+
+
+@pytest.mark.parametrize("command", [["sleep", "60"], ["sh", "-c", "sleep 60; true"]])
+def test_a_program_that_is_still_running_is_seen_until_it_ends(command: list[str]) -> None:
+    """A server that a cell had started was shown again, and not there."""
+    watch = FileWatch()
+    start(watch)
+    try:
+        process = subprocess.Popen(command)
+        assert watch.leaves_program
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # over, though nobody has asked how it ended
+        assert not watch.leaves_program
+        process.wait()
+        subprocess.run(["true"], check=True)
+        assert not watch.leaves_program
+    finally:
+        stop(watch)
+
+
+def test_a_shell_that_is_told_not_to_wait_leaves_a_program() -> None:
+    for command, left in {"true &": True, "true & wait": False, "true && true": False, "true 2>&1": False}.items():
+        watch = FileWatch()
+        start(watch)
+        try:
+            os.system(command)
+        finally:
+            stop(watch)
+        assert watch.leaves_program is left, command
