@@ -16,13 +16,49 @@ from functools import lru_cache
 
 def is_user_code(thing: types.FunctionType | type | types.ModuleType) -> bool:
     """Written by the user (the notebook, or a module outside of Python and its installed packages)?"""
-    name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, "__module__", None)
+    if isinstance(thing, types.ModuleType):
+        return _is_own(thing)
+    name = getattr(thing, "__module__", None)
+    if isinstance(thing, types.FunctionType) and name != home_of(thing) and _is_known_as_own(home_of(thing)):
+        return True  # it says that it is another's: `functools.wraps`
     if not name or name == "__main__":
         return True
     module = sys.modules.get(name)
     if module is None:
-        return isinstance(thing, types.FunctionType)
-    return is_user_file(getattr(module, "__file__", None) or "")
+        return isinstance(thing, types.FunctionType) or _by_a_statement(thing)
+    return _is_own(module)
+
+
+def home_of(function: types.FunctionType) -> str:
+    """The module whose variables it reads, whatever it says of itself."""
+    return function.__globals__.get("__name__") or function.__module__ or "__main__"
+
+
+def _is_known_as_own(name: str) -> bool:
+    module = sys.modules.get(name)
+    return name == "__main__" or (module is not None and _is_own(module))
+
+
+def _by_a_statement(cls: type) -> bool:
+    """Was it made by a class statement, as far as one can tell? Those of C mostly have no place for attributes."""
+    return not {"__dict__", "__weakref__", "__slots__"}.isdisjoint(vars(cls))
+
+
+def _is_own(module: types.ModuleType) -> bool:
+    """A module that has no file is a package without an `__init__`, part of Python, made by a library, or by hand."""
+    path = getattr(module, "__file__", None)
+    if path:
+        return is_user_file(path)
+    folders = getattr(module, "__path__", None)
+    if folders:
+        return any(is_user_file(os.path.join(folder, "__init__.py")) for folder in list(folders))
+    name = module.__name__
+    if name == "__main__":
+        return True
+    if getattr(module, "__spec__", None) is not None or name in sys.builtin_module_names:
+        return False
+    above = sys.modules.get(name.rpartition(".")[0])
+    return _is_own(above) if above is not None else sys.modules.get(name) is not module
 
 
 def is_user_module(name: str) -> bool:
@@ -37,7 +73,10 @@ def is_user_module(name: str) -> bool:
         spec = importlib.machinery.PathFinder.find_spec(top)
     except (ImportError, ValueError):
         return True
-    return spec is not None and is_user_file(spec.origin or "<namespace>")
+    if spec is None:
+        return False
+    folders = [os.path.join(folder, "__init__.py") for folder in spec.submodule_search_locations or ()]
+    return any(map(is_user_file, [spec.origin] if spec.origin else folders))
 
 
 @lru_cache(maxsize=4096)

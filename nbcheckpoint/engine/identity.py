@@ -34,6 +34,7 @@ from nbcheckpoint.fingerprint.values import (
     Digester,
     Unidentified,
     code_of,
+    imported_by,
     likely_seconds,
     reach,
     reads_data,
@@ -67,8 +68,17 @@ _LOCAL_TIME = frozenset(
         "astimezone",
         "tzname",
         "timezone",
+        "tzlocal",
     }
 )
+_OF_THE_USER = {"expanduser": "HOME", "home": "HOME", "which": "PATH", "gettempdir": "TMPDIR"}
+"""Functions of the standard library that look at a variable of the environment, and which."""
+_COMMAND_LINE = frozenset({"argv", "orig_argv", "parse_args", "parse_known_args"})
+TIMES_AND_MODES = frozenset(
+    {"getmtime", "getctime", "getatime", "st_mode", "st_ino", "st_nlink", "st_uid", "st_gid"}
+    | {f"st_{what}time{unit}" for what in "mca" for unit in ("", "_ns")}
+)
+"""Who asks for these of a file depends on more than what is in it."""
 _environment = dict(os.environ)
 """As it was when we came."""
 _QUERIES = frozenset({"query", "eval"})
@@ -204,6 +214,34 @@ def _unknowable(code: Sequence[tuple[types.CodeType, dict[str, Any]]]) -> str:
             return f"{found.co_name}() uses {anything[0]}: what that reads cannot be known"
         if "getattr" in names.reads and any(_is_own_module(namespace.get(name)) for name in names.reads):
             return f"{found.co_name}() uses getattr() and a module of yours: what it reads there cannot be known"
+        late = _imports_late(names, namespace) or _by_string(names, namespace.values())
+        if late:
+            return f"{found.co_name}() {late}"
+    return ""
+
+
+def _imports_late(names: Names, namespace: dict[str, Any]) -> str:
+    """What is imported the first time is made while it runs; what is loaded already is an input like others."""
+    for name in sorted(names.imports):
+        if name == "__main__":
+            return "looks into __main__: what it reads there cannot be known"
+        if is_user_module(name) and not any(imported_by(name, namespace)):
+            return f"imports {name.strip('.') or 'a module'} while it runs: import it at the top"
+    return ""
+
+
+def _imports_late_of(values: Iterable[Any]) -> str:
+    """The same of the functions and classes among values."""
+    found = (_imports_late(names_in(code), namespace) for value in values for code, namespace, _ in code_of(value))
+    return next(filter(None, found), "")
+
+
+def _by_string(names: Names, values: Iterable[Any]) -> str:
+    """Modules can be had by a name that is in no code."""
+    if "import_module" in names.attributes:
+        return "uses import_module(): what that reads cannot be known"
+    if "modules" in names.attributes and any(value is sys for value in values):
+        return "looks into sys.modules: what it reads there cannot be known"
     return ""
 
 
@@ -314,19 +352,30 @@ def surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str
     named: set[str] = set()
     if _ENVIRONMENT & (mentions.attributes | mentions.reads):
         strings = mentions.strings | {value for value in values.values() if type(value) is str}
-        named = {name for name in strings if name.isidentifier() and (name in os.environ or name.isupper())}
-        # A name may be put together while it runs. What the notebook itself has set is the most likely to matter.
+        named = {name for name in strings if name in os.environ or (name.isidentifier() and name.isupper())}
+        # A name may be put together while it runs. What the notebook itself has set is the most likely to matter, and
+        # what begins like one of the strings at hand: `APP_`.
+        begins = tuple(text for text in strings if len(text) > 2 and text.endswith("_") and text.isupper())
         named |= {name for name, value in os.environ.items() if _environment.get(name) != value}
+        named |= {name for name in os.environ if name.startswith(begins)}
+    named |= {name for function, name in _OF_THE_USER.items() if function in mentions.attributes}
     if _LOCAL_TIME & (mentions.attributes | mentions.reads):
         named.add("TZ")
     for name in sorted(named):
         value = os.environ.get(name)
         found = private(f"{name}={value}") if value is not None else "-"
         yield Input(name=name, digest=found, type="environment")
+    if _COMMAND_LINE & mentions.attributes:
+        yield Input(name="the command line", digest=blake3(repr(_command_line()).encode()).hexdigest(), type="process")
     if _hashes(mentions, values):
         yield Input(name="the seed of hash()", digest=blake3(b"%d" % HASH_SEED).hexdigest(), type="process")
     if _FOLDER & (mentions.attributes | mentions.reads):
         yield Input(name="the working directory", digest=blake3(os.fsencode(os.getcwd())).hexdigest(), type="folder")
+
+
+def _command_line() -> Sequence[str]:
+    """The kernel's own says nothing but where its sockets are, and they are elsewhere next time."""
+    return () if sys.argv and os.path.basename(sys.argv[0]) == "ipykernel_launcher.py" else sys.argv
 
 
 def _hashes(mentions: Names, values: dict[str, Any]) -> bool:
@@ -375,9 +424,12 @@ def never_saved(identity: Identity, namespace: dict[str, Any], own: Names, histo
         return "it may change a module"
     if "__main__" in reads or "__main__" in direct.strings:
         return "it looks into __main__: what it reads there cannot be known"
-    inside = sorted(name for name in direct.imports if is_user_module(name))
-    if inside:
-        return f"{inside[0] or 'a module'} is imported while it runs: import it at the top"
+    late = sorted(name for name in own.imports if is_user_module(name))
+    if late:
+        return f"{late[0].strip('.') or 'a module'} is imported while it runs: import it at the top"
+    late_inside = _imports_late_of(identity.values.values()) or _by_string(direct, identity.values.values())
+    if late_inside:
+        return f"it {late_inside}"
     if "input" in reads and "input" not in namespace:
         return "it asks for input"
     if history:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import dis
 import functools
+import itertools
 import types
 from collections.abc import Iterator
 from functools import lru_cache
@@ -96,10 +97,14 @@ class Names(NamedTuple):
     """Attribute names, and constant strings: whatever `getattr` could be given."""
     strings: frozenset[str]
     imports: frozenset[str]
-    """Modules it imports when it runs; relative ones as the empty string."""
+    """Modules it imports when it runs; relative ones with their dots."""
+    handed_on: frozenset[str] = frozenset()
+    """Of the global names, attributes and imports, those whose value is used otherwise than for an attribute of it."""
 
 
 _READS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "IMPORT_FROM"})
+_LOCALS = frozenset({"LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
 _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})
 
 
@@ -111,26 +116,49 @@ def names_in(code: types.CodeType) -> Names:
     attributes: set[str] = set()
     strings: set[str] = set()
     imports: set[str] = set()
+    handed_on: set[str] = set()
     stack = [(code, True)]
     while stack:
         current, is_module = stack.pop()
-        for instruction in dis.get_instructions(current):
+        instructions = [one for one in dis.get_instructions(current) if one.opname != "EXTENDED_ARG"]
+        for instruction in instructions:
             name = instruction.argval
             if instruction.opname in _READS:
                 reads.add(name)
-            elif instruction.opname == "IMPORT_NAME":
-                imports.add(name)
             # STORE_NAME inside a class body binds an attribute of the class, not a global.
             if instruction.opname in _WRITES and (is_module or instruction.opname.endswith("GLOBAL")):
                 writes.add(name)
+        imports.update(_imported(instructions))
+        handed_on.update(_handed_on(instructions))
         attributes.update(current.co_names)
         for constant in current.co_consts:
             if isinstance(constant, types.CodeType):
                 stack.append((constant, False))
             else:
                 strings.update(_strings_in(constant))
-    found = (reads, writes, attributes | strings, strings, imports)
+    found = (reads, writes, attributes | strings, strings, imports, handed_on)
     return Names(*map(frozenset, found))
+
+
+def _imported(instructions: list[dis.Instruction]) -> Iterator[str]:
+    for at, instruction in enumerate(instructions):
+        if instruction.opname == "IMPORT_NAME":
+            level = instructions[at - 2].argval if at > 1 else 0
+            yield "." * (level if isinstance(level, int) else 0) + instruction.argval
+
+
+def _handed_on(instructions: list[dis.Instruction]) -> Iterator[str]:
+    held: dict[str, str] = {}  # variable -> the module that was imported as it
+    for instruction, after in itertools.zip_longest(instructions, instructions[1:]):
+        then = after.opname if after is not None else ""
+        if instruction.opname == "IMPORT_NAME" and then.startswith("STORE_"):
+            held[after.argval] = instruction.argval
+        if then in _ATTRIBUTES:
+            continue
+        if instruction.opname in _READS or instruction.opname in ("LOAD_ATTR", "IMPORT_FROM"):
+            yield instruction.argval
+        if instruction.opname in _LOCALS or instruction.opname in _READS:
+            yield held.get(instruction.argval, "")
 
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT

@@ -38,6 +38,8 @@ MISSING = "missing"
 """Instead of a digest: the step looked for it, and it was not there; or removed it."""
 FOLDER = "folder"
 """Instead of a digest: the step made this folder, whatever is in it."""
+_LINK, _EXACT = "link:", "exact:"
+"""A digest that begins like this is not one of bytes alone."""
 _SYSTEM = ("/proc/", "/dev/pts/", "/dev/null", "/dev/tty", "/dev/random", "/dev/urandom", "/sys/", "/run/")
 DOUBT_SECONDS = 2.0
 """A file touched this shortly before we looked could be touched again within the same clock tick."""
@@ -45,6 +47,9 @@ DOUBT_SECONDS = 2.0
 
 class FileWatch:
     """What was opened while it was on."""
+
+    exact = False
+    """Do times and modes of the files that were looked at count, too?"""
 
     def __init__(self, ignore: Iterable[str] = ()) -> None:
         self._read: dict[str, tuple[int, int, int] | None] = {}
@@ -65,6 +70,8 @@ class FileWatch:
         self._removed: set[str] = set()
         self._made: set[str] = set()
         self._earlier: dict[str, FileSeen] = {}
+        self.classes: set[tuple[str, str]] = set()
+        """Module and name of what was found in pickles."""
         self._folders = {os.path.abspath(path) for path in ignore}
         self._ignore = (*_installed(), *_SYSTEM, *(path + os.sep for path in self._folders))
 
@@ -95,6 +102,11 @@ class FileWatch:
         elif not self._ignores(path) and path not in self._written and not os.path.isdir(path):
             self._told.setdefault(path, _stat(path))
 
+    @property
+    def has_read(self) -> bool:
+        """Has it been seen to read any file, or is it at least told of one?"""
+        return bool(self._read or self._mentioned or self._looked)
+
     def note_start(self, command: Sequence[Any]) -> None:
         """The user's code is about to start another program."""
         if self._programs is None:
@@ -113,7 +125,8 @@ class FileWatch:
             (self._made if made else self._removed).add(path)
 
     def _ignores(self, path: str) -> bool:
-        return path.startswith(self._ignore) or path.endswith(_BUILT) or path in self._folders
+        ours = path.startswith(self._ignore) and not path.startswith("/run/media/")
+        return ours or path.endswith(_BUILT) or path in self._folders
 
     @property
     def _logs(self) -> set[str]:
@@ -158,7 +171,8 @@ class FileWatch:
         names = sorted((before.keys() | self._written) - skipped)
         found = {path: self._seen(path, before, unfinished=unfinished) for path in names}
         found = {**{path: file for path, file in self._earlier.items() if path not in skipped}, **found}
-        looked = {path: self._looked_at(path, unfinished=unfinished) for path in self._looked.keys() - found.keys()}
+        known = set() if self.exact else {path for path in found if not os.path.islink(path)}
+        looked = {path: self._looked_at(path, unfinished=unfinished) for path in self._looked.keys() - known}
         found |= dict(sorted(looked.items()))
         told = {path: self._left_by_others(path, unfinished=unfinished) for path in self._told.keys() - found.keys()}
         found |= dict(sorted(told.items()))
@@ -167,6 +181,9 @@ class FileWatch:
 
     def _looked_at(self, path: str, *, unfinished: bool) -> FileSeen | None:
         before = self._looked[path]
+        if os.path.islink(path) or (self.exact and os.path.exists(path)):
+            changed = before != _stat(path) and unfinished
+            return FileSeen(path=path, digest=_particulars(path, exact=self.exact)) if not changed else None
         if os.path.isdir(path):
             return FileSeen(path=path, digest=FOLDER) if path not in self._made else None
         if before is None and _stat(path) is None:
@@ -235,6 +252,18 @@ def look(path: str, *, written: bool = False) -> FileSeen | None:
     return replace(found, digest=hasher.hexdigest(), written=written)
 
 
+def _particulars(path: str, *, exact: bool) -> str:
+    """What stands in place of a digest for a link, and where more than the content of a file counts."""
+    with _unnoticed():
+        leads = os.readlink(path) if os.path.islink(path) else ""
+        now = look(path) if not os.path.isdir(path) else FileSeen(path=path, digest=FOLDER)
+        told = f"{leads}|{now.digest if now is not None else MISSING}"
+        if not exact or now is None:
+            return _LINK + told
+        found = os.stat(path)
+    return f"{_EXACT}{told}|{found.st_mtime_ns}|{found.st_mode}|{found.st_uid}|{found.st_gid}"
+
+
 def unchanged(recorded: FileSeen) -> bool:
     """Is it still what it was? By size and time where those settle it, by its bytes in doubt."""
     if not recorded.digest:
@@ -244,6 +273,8 @@ def unchanged(recorded: FileSeen) -> bool:
         return recorded.digest == MISSING and stat is None
     if recorded.digest == FOLDER:
         return os.path.isdir(recorded.path)
+    if recorded.digest.startswith((_LINK, _EXACT)):
+        return _particulars(recorded.path, exact=recorded.digest.startswith(_EXACT)) == recorded.digest
     if recorded.appended:
         return grown_by(recorded) >= 0
     if recorded.settled and stat == (recorded.size, recorded.mtime_ns, recorded.ctime_ns):
@@ -277,9 +308,14 @@ def _stat(path: str) -> tuple[int, int, int] | None:
     return (0, 0, 0) if os.path.isdir(path) else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
+_OF_AN_INSTALLATION = ("bin", "etc", "include", "lib", "lib64", "libexec", "share", "Lib", "DLLs", "Scripts", "Library")
+
+
 def _installed() -> Iterator[str]:
+    """Not all that is below an environment: some people make theirs where their data is."""
     for path in {sys.prefix, sys.base_prefix, sys.exec_prefix}:
-        yield os.path.abspath(path) + os.sep
+        for name in _OF_AN_INSTALLATION:
+            yield os.path.join(os.path.abspath(path), name) + os.sep
 
 
 _watches: list[FileWatch] = []
@@ -332,8 +368,8 @@ def _by_the_user(frame: Any) -> bool:
     return name == "__main__" or name.startswith("pandas.io.") or is_user_file(frame.f_code.co_filename)
 
 
-_PASSING_ON = frozenset({"os", "posixpath", "ntpath", "genericpath", "pathlib", "subprocess", "asyncio"})
-_asks = {name: (getattr(os, name), _asking(getattr(os, name))) for name in ("stat", "lstat", "access")}
+_PASSING_ON = frozenset({"os", "posixpath", "ntpath", "genericpath", "pathlib", "glob", "subprocess", "asyncio"})
+_asks = {name: (getattr(os, name), _asking(getattr(os, name))) for name in ("stat", "lstat", "access", "readlink")}
 """As they are, and as they are while a step runs."""
 for _able in (os.supports_follow_symlinks, os.supports_dir_fd, os.supports_fd, os.supports_effective_ids):
     # Whoever asks there what a function can do, as shutil does before it copies a link, has to get the same answer.
@@ -377,9 +413,14 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         if path:
             _note(path, reads=True, writes=False)
     elif event in ("os.listdir", "os.scandir"):
-        path = args[0]
+        path = os.fsdecode(args[0]) if isinstance(args[0], bytes) else args[0]
         if path is None or isinstance(path, (str, os.PathLike)):
             _note(os.fspath(path or "."), reads=True, writes=False)
+    elif event in ("os.symlink", "os.link") and isinstance(args[1], (str, os.PathLike)):
+        _note(os.fspath(args[1]), reads=False, writes=True)
+    elif event == "pickle.find_class":
+        for watch in tuple(_watches):
+            watch.classes.add((args[0], args[1]))
     elif event == "os.rename" and isinstance(args[1], (str, os.PathLike)):
         if isinstance(args[0], (str, os.PathLike)):
             _note(

@@ -26,6 +26,7 @@ from __future__ import annotations
 import abc
 import copyreg
 import enum
+import importlib.util
 import pickle
 import sys
 import time
@@ -38,8 +39,8 @@ from blake3 import blake3
 
 from nbcheckpoint import patience, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
-from nbcheckpoint.fingerprint.code import digest_code, functions_of, names_in
-from nbcheckpoint.whose import is_user_code
+from nbcheckpoint.fingerprint.code import Names, digest_code, functions_of, names_in
+from nbcheckpoint.whose import home_of, is_user_code
 
 HASH_SEED = hash("nbcheckpoint")
 """The hash of a text is another one in every process, unless PYTHONHASHSEED is set."""
@@ -115,17 +116,45 @@ def reads_of(
     names = names_in(code)
     for name in sorted(names.reads if only is None else only):
         if name in namespace:
-            yield from _expand(name, namespace[name], names.attributes, depth=4)
+            yield from _expand(name, namespace[name], names)
+    for name in sorted(names.imports) if only is None else ():
+        for label, module in imported_by(name, namespace):
+            yield from _expand(label, module, names, whole=name in names.handed_on)
 
 
-def _expand(label: str, value: Any, attributes: frozenset[str], depth: int) -> Iterator[tuple[str, Any]]:
+def imported_by(name: str, namespace: dict[str, Any]) -> Iterator[tuple[str, types.ModuleType]]:
+    """The user's modules that an import of this name leads to where it stands, as far as they are loaded."""
+    if name.startswith("."):
+        try:
+            name = importlib.util.resolve_name(name, namespace.get("__package__") or "")
+        except (ImportError, ValueError):
+            return
+    for found in dict.fromkeys((name.partition(".")[0], name)):
+        module = sys.modules.get(found)
+        if isinstance(module, types.ModuleType) and found != "__main__" and is_user_code(module):
+            yield found, module
+
+
+def _expand(
+    label: str, value: Any, names: Names, *, whole: bool = False, path: tuple[Any, ...] = ()
+) -> Iterator[tuple[str, Any]]:
+    """A value; of a module of the user's, what is read there; all of it, if it is handed on to somebody else."""
     yield label, value
-    if isinstance(value, types.ModuleType) and depth:
-        own = is_user_code(value)
-        for name in sorted(attributes & vars(value).keys()):
-            found = vars(value)[name]
-            if own or _may_be_put_there(name, found):
-                yield from _expand(f"{label}.{name}", found, attributes, depth - 1)
+    if not isinstance(value, types.ModuleType) or any(value is found for found in path):
+        return
+    held = vars(value)
+    own = is_user_code(value) and value.__name__ != "__main__"
+    whole = own and (whole or label.rpartition(".")[2] in names.handed_on or "__dict__" in names.attributes)
+    for name in sorted(_content(value) if whole else names.attributes & held.keys()):
+        if own or _may_be_put_there(name, held[name]):
+            yield from _expand(f"{label}.{name}", held[name], names, whole=whole, path=(*path, value))
+    if own and "__getattr__" in held:
+        yield f"{label}.__getattr__", held["__getattr__"]
+
+
+def _content(module: types.ModuleType) -> list[str]:
+    """The names of what a module of the user's holds."""
+    return [name for name in vars(module) if not name.startswith("__")]
 
 
 def _may_be_put_there(name: str, found: Any) -> bool:
@@ -159,17 +188,17 @@ def code_of(value: Any) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
     """The code a function or class of the user's brings along, with the namespace it reads from."""
     value = getattr(value, "__wrapped__", value) if _is_wrapper(value) else standing_for(value)
     if isinstance(value, types.FunctionType) and is_user_code(value):
-        yield value.__code__, value.__globals__, value.__module__ or "__main__"
+        yield value.__code__, value.__globals__, home_of(value)
     elif isinstance(value, type) and is_user_code(value):
-        for cls in value.__mro__:
+        for cls in (*value.__mro__, *type.mro(type(value))):
             if is_user_code(cls):
                 for _, function in functions_of(cls):
-                    yield function.__code__, function.__globals__, function.__module__ or "__main__"
+                    yield function.__code__, function.__globals__, home_of(function)
 
 
 def reads_data(code: Any) -> bool:
     """Does a function or class read variables whose values can change?"""
-    reached = (value for label, value in reach([("", code)]).items() if label)
+    reached = (value for label, value in reach(_within(code)).items() if label)
     return any(is_mutable(type(v)) and not isinstance(v, (type, types.FunctionType, types.ModuleType)) for v in reached)
 
 
@@ -216,6 +245,13 @@ def _is_changeable(kind: type, hashed: type) -> bool:
         return False
     parameters = kind.__dict__.get("__dataclass_params__")
     return not getattr(parameters, "frozen", False)
+
+
+def _within(value: Any) -> Iterable[tuple[str, Any]]:
+    """What sits inside of a value: a function, a class, or a module, which is all it holds."""
+    if not isinstance(value, types.ModuleType):
+        return [("", value)]
+    return [(name, vars(value)[name]) for name in _content(value)]
 
 
 class Digester:
@@ -331,7 +367,7 @@ class Digester:
             return f"recursive {getattr(value, '__qualname__', '')}"
         self._busy.add(id(value))
         try:
-            reached = sorted(reach([("", value)]).items())
+            reached = sorted(reach(_within(value)).items())
             self.code += [(code, namespace) for _, found in reached for code, namespace, _ in code_of(found)]
             whole = ";".join(f"{name}={self.digest(f'{label} {name}', found)}" for name, found in reached)
         finally:
@@ -423,8 +459,9 @@ class _DigestPickler(pickle.Pickler):
                     ("library", self._digester.digest(self._label, obj)) if not obj.__closure__ else self._closure(obj)
                 )
             return None
-        if kind is types.ModuleType:
-            return ("module", obj.__name__)
+        if isinstance(obj, types.ModuleType):
+            own = is_user_code(obj) and obj.__name__ != "__main__"
+            return ("module", obj.__name__, self._digester.deep(self._label, obj) if own else "")
         if hasattr(kind, "__nbcheckpoint_code__"):
             return ("code", self._digester.deep(self._label, standing_for(obj)))
         if _is_wrapper(obj):
@@ -455,6 +492,8 @@ class _DigestPickler(pickle.Pickler):
     def _mutable(self, obj: Any) -> Any:
         if type(obj) in weakref.ProxyTypes:
             raise Unidentified(self._label, "a weak proxy passes for what is behind it")
+        if _is_unread(obj):
+            raise Unidentified(self._label, "it has yet to read its files")
         if id(obj) in self._digester.generators:
             return ("generator", self._digester.generators[id(obj)])  # where it is counts if somebody draws from it
         met = self._digester.meet(self._label, obj)
@@ -551,6 +590,13 @@ def _pointers_of(array: Any) -> memoryview:
     import ctypes
 
     return memoryview((ctypes.c_char * array.nbytes).from_address(array.ctypes.data)).cast("B")
+
+
+def _is_unread(obj: Any) -> bool:
+    """A table of polars that is only a plan, and begins with files?"""
+    polars: Any = sys.modules.get("polars")
+    kind: Any = getattr(polars, "LazyFrame", None)
+    return kind is not None and isinstance(obj, kind) and "SCAN" in obj.explain(optimized=False)
 
 
 def _is_copy_on_write(obj: Any) -> bool:

@@ -37,6 +37,7 @@ from nbcheckpoint import config, patience
 from nbcheckpoint.engine import context, shown
 from nbcheckpoint.engine.identity import (
     LOOKS_FOR_FILES,
+    TIMES_AND_MODES,
     Identity,
     Match,
     code_key,
@@ -526,6 +527,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
     def _watch(self, cell: Cell, number: int, own: Names, identity: Identity, reason: Reason, problem: str) -> None:
         assert cell.chosen is not None
         watch = files.FileWatch(ignore=[self.session.store.url.removeprefix("file://")])
+        watch.exact = bool(TIMES_AND_MODES & identity.mentions.attributes)
         strings = identity.mentions.strings | set(paths_in(identity.values.values()))
         watch.mention(strings, absent=bool(LOOKS_FOR_FILES & identity.mentions.attributes))
         for pattern in cell.chosen.files:

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 RESULT = "result:"
 """Under this the value of a cell's last expression is kept. No variable can be called that."""
 
-RUN, ANSWER = "run", "answer"
-"""The types of conditions that are about a run of a flow, and about the run of the notebook that asked something."""
+RUN, ANSWER, FOUND = "run", "answer", "found"
+"""The types of conditions that are about a run of a flow, about the run of the notebook that asked something, and about
+code of the user's that was found in a pickle."""
 ABSENT, _UNIDENTIFIED = "absent", "unidentified"
 """In place of a digest: there is no such name, or nobody can tell what it holds."""
 MAX_CALLS = 100
@@ -124,9 +125,22 @@ def obstacle(running: Running, surroundings: tuple[Any, ...]) -> str:
         return "a figure is being drawn: pyplot keeps it to itself"
     if running.watch.leaves_program:
         return "it has started a program that is still running"
+    if _reads_unseen(running):
+        return "polars reads files where nobody can look: write their names out, or give them with --files"
     if surroundings != running.surroundings:
         return "it changed the working directory, the environment, the import path, builtins, signals, threads or tasks"
     return ""
+
+
+_OF_POLARS = frozenset(
+    f"{how}_{what}" for how in ("read", "scan") for what in ("csv", "parquet", "ipc", "ndjson", "json", "avro", "delta")
+)
+
+
+def _reads_unseen(running: Running) -> bool:
+    """Does it have polars read files, and not one name of a file has come by?"""
+    reads = _OF_POLARS & running.identity.mentions.attributes and not running.watch.has_read
+    return bool(reads) and any(_root_package(value) == "polars" for value in running.identity.values.values())
 
 
 def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: float) -> Draft:
@@ -178,7 +192,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         seconds=seconds,
         source=running.source,
         inputs=identity.inputs,
-        conditions=(*_conditions(running, user_ns, bound), *_calls(running), *_answers(running)),
+        conditions=(*_conditions(running, user_ns, bound), *_calls(running), *_answers(running), *_found(running)),
         random=drawn,
         settings=tuple(_settings(running, [*values.values(), *shown.values()], wrote=any(f.written for f in seen))),
         files=seen,
@@ -253,6 +267,21 @@ def _answers(running: Running) -> Iterator[Input]:
         yield Input(name="the question", type=ANSWER, digest=run)
 
 
+def _found(running: Running) -> Iterator[Input]:
+    """Classes of the user's whose instances it has taken out of pickles: no variable leads there."""
+    for module, name in sorted(running.watch.classes):
+        thing = _by_name(module, name)
+        if isinstance(thing, (type, types.FunctionType)) and is_user_code(thing):
+            yield Input(name=f"{module}:{name}", type=FOUND, digest=_digest(name, thing))
+
+
+def _by_name(module: str, name: str) -> Any:
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
 def adopt_calls(checkpoint: Checkpoint) -> None:
     """What is restored, or goes on from there, has called these flows, and asked these questions, too."""
     for item in checkpoint.conditions:
@@ -268,6 +297,9 @@ def holds(condition: Input, user_ns: dict[str, Any]) -> bool:
         return context.is_latest(_call(condition))
     if condition.type == ANSWER:
         return context.ambient_run() == condition.digest
+    if condition.type == FOUND:
+        thing = _by_name(*condition.name.split(":"))
+        return thing is not None and _digest(condition.name, thing) == condition.digest != _UNIDENTIFIED
     return digest_of(condition.name, user_ns) == condition.digest != _UNIDENTIFIED
 
 
@@ -319,6 +351,14 @@ def modules_in(identity: Identity) -> dict[str, dict[str, Any]]:
 def digest_of(name: str, user_ns: dict[str, Any]) -> str:
     try:
         return Digester().digest(name, user_ns[name]) if name in user_ns else ABSENT
+    except Unidentified:
+        return _UNIDENTIFIED
+
+
+def _digest(label: str, code: Any) -> str:
+    """Of a function or class, with all it reads."""
+    try:
+        return Digester().deep(label, code)
     except Unidentified:
         return _UNIDENTIFIED
 

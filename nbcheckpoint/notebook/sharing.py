@@ -38,7 +38,8 @@ _PLAIN_SHARE = 16
 """So many strings or numbers in one container are passed in the time one object is looked at."""
 _MAX_COUNTED = 10_000
 """Objects whose references are counted before walking seems quicker."""
-_CONTAINERS = frozenset({list, tuple, set, frozenset})
+_CONTAINERS = frozenset({list, set, frozenset})
+"""Not tuples: those inside of an iterator may have a hole where something is over, and who looks there is gone."""
 _BUILTIN = frozenset({list, tuple, dict})
 """Nobody can refer to these weakly."""
 _SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType)

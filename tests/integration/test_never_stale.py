@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.stale_cases import MORE
+from tests.integration.stale_outside import OUTSIDE
 from tests.kernels import Kernel
 
 pytestmark = pytest.mark.slow
@@ -184,7 +185,7 @@ CASES = {
 }
 
 
-CASES |= MORE
+CASES |= {**MORE, **OUTSIDE}
 
 
 @pytest.fixture(scope="module")
