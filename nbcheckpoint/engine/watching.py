@@ -14,7 +14,7 @@ from typing import Any
 
 from nbcheckpoint.engine import shown
 from nbcheckpoint.engine.strands import Strand
-from nbcheckpoint.fingerprint import files, rng
+from nbcheckpoint.fingerprint import files, programs, rng
 from nbcheckpoint.model import FileSeen
 
 _mine: ContextVar[StepWatch | None] = ContextVar("nbcheckpoint_watch", default=None)
@@ -39,6 +39,10 @@ class StepWatch(files.FileWatch):
     def note(self, path: str, *, reads: bool, writes: bool, appends: bool = False) -> None:
         if self.concerns():
             super().note(path, reads=reads, writes=writes, appends=appends)
+
+    def note_told(self, told: programs.Told) -> None:
+        if self.concerns():
+            super().note_told(told)
 
     def note_change(self, path: str, *, made: bool) -> None:
         if self.concerns():
