@@ -64,7 +64,8 @@ class Memory:
             if len(frames) == 1:
                 found[key] = frames[0]
             elif len(arrays) > 1:
-                found[key] = root
+                # What is in a frame that others share stays its own: the rest are views of the same once more.
+                found[key] = root.view() if id(root) in self._apart else root
         return Anchors(found, self._apart)
 
     def check(self) -> None:
@@ -77,6 +78,8 @@ class Memory:
         """A part of a frame or a column: its arrays are not to be views of anything, if it is copied on writing."""
         if not _copies_on_write():
             return
+        if type(part).__name__ == "SingleBlockManager":  # of a column; it writes what is in its block, not the block
+            part = part.blocks[0]
         is_block = type(part).__name__.endswith("Block")
         for name in ("_values", "values") if is_block else ("_data", "_ndarray"):
             found = getattr(part, name, None)

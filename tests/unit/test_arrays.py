@@ -116,6 +116,35 @@ def test_a_frame_that_others_share_is_copied_on_writing_as_before() -> None:
     assert found["other"]["x"].tolist() == there["other"]["x"].tolist()
 
 
+@pytest.mark.parametrize("name", ["head", "tail", "renamed", "reset", "held", "values"])
+@pytest.mark.parametrize("written", ["s", "other"])
+def test_columns_that_share_memory_are_copied_on_writing_as_before(name: str, written: str) -> None:
+    """A column writes its array, and not the block that keeps count of who shares it."""
+    there = series_and(name)
+    found = restored(**there)
+    for both in (there, found):
+        target = both[written]["it"] if isinstance(both[written], dict) else both[written]
+        if isinstance(target, pd.Series):
+            target.iloc[0] = 99
+    assert str(found) == str(there)
+
+
+def series_and(name: str) -> dict[str, Any]:
+    s = pd.Series([1.0, 2.0, 3.0])
+    made = {"head": s[:2], "tail": s.iloc[1:], "renamed": s.rename("q"), "reset": s.reset_index(drop=True)}
+    made |= {"held": {"it": s[:2]}, "values": s.to_numpy()}
+    return {"s": s, "other": made[name], "slice": s[2:], "all": s.to_numpy()}
+
+
+def test_the_values_of_a_column_go_on_showing_what_is_written_to_it() -> None:
+    s = pd.Series([1.0, 2.0, 3.0])
+    there = {"s": s, "v": s.to_numpy()}
+    found = restored(**there)
+    for both in (there, found):
+        both["s"].iloc[0] = 99
+    assert found["v"].tolist() == there["v"].tolist()
+
+
 def test_a_small_array_that_could_be_resized_still_can() -> None:
     found = restored(x=np.arange(3))
     x = found.pop("x")
