@@ -16,11 +16,14 @@ Not kept: the array a view was cut from, where nothing but the view's own `base`
 from __future__ import annotations
 
 import array as builtin_array
+import operator
 import pickle
 import sys
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from nbcheckpoint import tensors, unpickled
+from nbcheckpoint.bases import address, as_array, in_order, is_array, lies_in, root_of
 from nbcheckpoint.codec.faithful import with_attributes
 
 SMALL = 1 << 16
@@ -69,10 +72,13 @@ class Memory:
         return Anchors(found, self._apart)
 
     def check(self) -> None:
-        """All is written. Raises Unshareable if an array lies in the memory of a tensor, or the other way round."""
-        arrays = [*(root for root, _ in self._met.values()), *self._apart.values()] if self.of_tensors else []
-        if arrays and tensors.touching(self.of_tensors)(arrays):
+        """All is written. Raises Unshareable if an array lies in the memory of a tensor, or the other way round, or in
+        that of another array, and nothing says how that comes."""
+        roots = [root for root, _ in self._met.values()]
+        if self.of_tensors and tensors.touching(self.of_tensors)([*roots, *self._apart.values()]):
             raise Unshareable("an array and a tensor share memory")
+        if not all(root.flags.owndata for root in roots) and _overlap(roots):
+            raise Unshareable("two arrays share memory")
 
     def meet_frame(self, part: Any) -> None:
         """A part of a frame or a column: its arrays are not to be views of anything, if it is copied on writing."""
@@ -88,27 +94,37 @@ class Memory:
             self._apart[id(found)] = found
             refs = getattr(part, "refs", None)
             if is_block and refs is not None and not refs.has_reference():
-                self._in_frames.setdefault(id(_root_of(found)), {})[id(found)] = found
+                self._in_frames.setdefault(id(root_of(found)), {})[id(found)] = found
 
     def reduce(self, array: Any) -> Any:
         """What `__reduce_ex__` would return, or NotImplemented to leave it to NumPy."""
         import numpy
 
-        if isinstance(array, numpy.memmap) and getattr(array, "mode", None) in ("r+", "w+"):
-            raise Unshareable("an array mapped to a file it is written to")
+        root = root_of(array)
+        if isinstance(root, numpy.memmap) and root.base is not None:
+            written = getattr(root, "mode", None) in ("r+", "w+")
+            raise Unshareable("an array mapped to a file it is written to" if written else "a view of a file")
+        if isinstance(root.base, numpy.nditer):
+            raise Unshareable("it lies in the memory of an iterator")
         if id(array) in self._apart:
             return self._laid_out(array)
         foreign = _foreign(array)
         if foreign is not None:
             return _view(foreign, _address_of(foreign), array)
-        root = _root_of(array)
         self._met.setdefault(id(root), (root, {}))[1][id(array)] = array
         anchor = self._anchors.of.get(id(root))
         if anchor is None or anchor is array:
             return self._laid_out(array)
-        if not _lies_in(array, anchor):
+        if not lies_in(array, anchor):
             raise Unshareable("it shares memory with something else")
-        return _view(anchor, _address(anchor), array)
+        return _view(anchor, address(anchor), array)
+
+    def reduce_row(self, row: Any) -> Any:
+        """The same for a row that is a view of a structured array."""
+        try:
+            return operator.getitem, (as_array(row), ())
+        except (TypeError, ValueError) as error:
+            raise Unshareable("it shares memory with something else") from error
 
     def _laid_out(self, array: Any) -> Any:
         import numpy
@@ -120,7 +136,7 @@ class Memory:
         if flags.c_contiguous or flags.f_contiguous:
             own = flags.owndata and flags.writeable and array.nbytes < SMALL
             return array.__reduce__() if own else NotImplemented
-        dense, axes = _in_order(array)
+        dense, axes = in_order(array)
         if dense.flags.c_contiguous:
             self._apart[id(dense)] = dense  # it is the same array once more, not a view of it
             return _permute, (dense, axes)
@@ -132,64 +148,47 @@ class Memory:
         return _spread, (dense, array.shape, array.strides, flags.writeable)
 
 
+def _overlap(arrays: Iterable[Any]) -> bool:
+    """Does one of them that can be written to lie in the memory of another?"""
+    from numpy.lib.array_utils import byte_bounds
+
+    spans = sorted((*byte_bounds(one), bool(one.flags.writeable)) for one in arrays if one.size)
+    end, written_end = 0, 0
+    for low, high, written in spans:
+        if low < (end if written else written_end):
+            return True
+        end, written_end = max(end, high), max(written_end, high) if written else written_end
+    return False
+
+
 def _copies_on_write() -> bool:
     """As pandas does from 3 on. Before, frames and columns write into memory that they share, as arrays do."""
     pandas = sys.modules["pandas"]
     return not pandas.__version__.startswith(("1.", "2.")) or pandas.options.mode.copy_on_write is True
 
 
-def is_array(obj: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(obj, numpy.ndarray)
-
-
-def _root_of(array: Any) -> Any:
-    base = array.base
-    while base is not None and not is_array(base) and is_array(getattr(base, "base", None)):
-        base = base.base  # NumPy's own windows and broadcasts hold what they are views of by such a thing
-    return _root_of(base) if is_array(base) else array
-
-
 def _foreign(array: Any) -> Any:
     """What an array was laid over that is not an array: something that pickle writes, and others may hold too."""
-    base = _root_of(array).base
+    base = root_of(array).base
     owner = base.obj if isinstance(base, memoryview) else base
     return owner if isinstance(owner, (bytearray, builtin_array.array)) else None
-
-
-def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def _address_of(foreign: Any) -> int:
     import numpy
 
-    return _address(numpy.frombuffer(foreign, dtype=numpy.uint8))
-
-
-def _in_order(array: Any) -> tuple[Any, tuple[int, ...]]:
-    """The same array with its axes in the order of memory, and the axes that undo this."""
-    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
-    return array.transpose(order), tuple(order.index(axis) for axis in range(array.ndim))
-
-
-def _lies_in(array: Any, anchor: Any) -> bool:
-    from numpy.lib.array_utils import byte_bounds
-
-    low, high = byte_bounds(array)
-    first, last = byte_bounds(anchor)
-    return bool(first <= low and high <= last)
+    return address(numpy.frombuffer(foreign, dtype=numpy.uint8))
 
 
 def _view(anchor: Any, start: int, array: Any) -> Any:
     import numpy
 
     known = type(array) in (numpy.ndarray, numpy.matrix, numpy.recarray)
-    dense = not is_array(anchor) or _in_order(anchor)[0].flags.c_contiguous
+    dense = not is_array(anchor) or in_order(anchor)[0].flags.c_contiguous
     alike = not array.dtype.hasobject or (is_array(anchor) and anchor.dtype == array.dtype)
     if not (known and dense and alike):
         raise Unshareable("it shares memory with something else")
-    made = (anchor, array.shape, array.dtype, _address(array) - start, array.strides, array.flags.writeable)
+    made = (anchor, array.shape, array.dtype, address(array) - start, array.strides, array.flags.writeable)
     return (_make_view, made) if type(array) is numpy.ndarray else (_make_view, (*made, type(array)))
 
 
@@ -198,7 +197,7 @@ def _make_view(
 ) -> Any:
     import numpy
 
-    memory = _in_order(anchor)[0] if is_array(anchor) else anchor
+    memory = in_order(anchor)[0] if is_array(anchor) else anchor
     view = numpy.ndarray(shape, dtype, buffer=memory, strides=strides, offset=offset)
     if not writeable:
         view.flags.writeable = False

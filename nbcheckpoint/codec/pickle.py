@@ -36,8 +36,9 @@ from typing import Any, Literal, NamedTuple, cast
 import cloudpickle
 
 from nbcheckpoint import patience, tensors
+from nbcheckpoint.bases import is_array, is_of_rows, is_row
 from nbcheckpoint.codec import faithful
-from nbcheckpoint.codec.arrays import NOTHING_YET, Anchors, Memory, Unshareable, is_array
+from nbcheckpoint.codec.arrays import NOTHING_YET, Anchors, Memory, Unshareable
 from nbcheckpoint.codec.chunks import BlobWriter
 from nbcheckpoint.codec.preview import type_name
 from nbcheckpoint.errors import StoreError
@@ -264,6 +265,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             return types.CellType, (), _cell(obj), None, None, _fill_cell
         if is_array(obj):
             return self.memory.reduce(obj)
+        if is_of_rows(kind):
+            return self.memory.reduce_row(obj) if is_row(obj) else NotImplemented
         if kind.__module__.startswith("pandas."):
             self.memory.meet_frame(obj)
         elif reducer is None and not issubclass(kind, (type, types.FunctionType)):

@@ -37,7 +37,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint import patience, tensors, unpickled
+from nbcheckpoint import bases, patience, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import Names, digest_code, functions_of, names_in
 from nbcheckpoint.whose import home_of, is_user_code
@@ -241,6 +241,8 @@ def _is_changeable(kind: type, hashed: type) -> bool:
     """A class of the user's with a hash of its own, whose attributes can be set all the same."""
     if hashed.__module__ == "torch":
         return tensors.is_tensor(kind)
+    if bases.is_of_rows(kind):
+        return True
     if not is_user_code(hashed) or issubclass(kind, (tuple, str, bytes, int, float, enum.Enum)):
         return False
     parameters = kind.__dict__.get("__dataclass_params__")
@@ -390,10 +392,7 @@ class Digester:
 
     def meet_memory(self, label: str, array: Any) -> tuple[str, int, int] | None:
         """The same for the memory of an array: views of one array share theirs."""
-        root = array
-        while getattr(root, "base", None) is not None:
-            root = root.base
-        at = array.__array_interface__["data"][0]
+        root, at = bases.owner_of(array), bases.address(array)
         known = self._roots.get(id(root))
         if known is None:
             self._roots[id(root)] = label, len(self._roots), at, root
@@ -503,6 +502,9 @@ class _DigestPickler(pickle.Pickler):
             # pandas shares memory between frames that behave as if they did not: look at each by itself.
             return ("frame", self._digester.inner(alone=obj).data(self._label, obj))
         self._hidden(obj)
+        if bases.is_row(obj):
+            within = self._digester.meet_memory(self._label, obj) or ()
+            return ("row", *within, self._digester.inner().data(self._label, bases.as_array(obj).copy()))
         if _is_array(obj):
             shared = self._digester.meet_memory(self._label, obj)
             if shared is not None:

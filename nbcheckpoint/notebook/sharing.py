@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from nbcheckpoint import tensors, unpickled
+from nbcheckpoint import bases, tensors, unpickled
 from nbcheckpoint.fingerprint.values import is_mutable
 from nbcheckpoint.notebook.namespace import is_user_name
 from nbcheckpoint.whose import is_user_code
@@ -158,7 +158,7 @@ def _refers_to(obj: Any) -> list[Any] | None:
         return None
     if str(type(obj).__module__).partition(".")[0] == "torch":
         return None  # its memory is held by tensors without a word to Python
-    of_array = _in_array(obj) if _is_array(obj) else ()
+    of_array = _in_array(obj) if _is_array(obj) or bases.is_row(obj) else ()
     return [*of_array, *_not_plain(_inside(obj))] if of_array is not None else None
 
 
@@ -166,10 +166,14 @@ def _in_array(obj: Any) -> Collection[Any] | None:
     """What the collector does not see: it does not look into arrays. Asked of NumPy itself: a subclass may say of its
     base, and a proxy of all of it, what is not its own, and what is counted twice would account for somebody else."""
     array: Any = sys.modules["numpy"].ndarray
+    if bases.is_row(obj):
+        return [obj.base]
     if not issubclass(type(obj), array):
         return None
     kind, base = array.dtype.__get__(obj), array.base.__get__(obj)
-    if kind.hasobject and kind.kind != "O":
+    if (kind.hasobject and kind.kind != "O") or (
+        base is not None and not _is_array(base) and _is_array(bases.base_of(obj))
+    ):
         return None
     if base is not None:
         return [base]
@@ -233,8 +237,8 @@ def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
         if _is_array(obj):
             # The collector does not look into arrays.
             stack.extend(_not_plain(obj.ravel().tolist()) if obj.dtype.kind == "O" else ())
-            if obj.base is not None:
-                stack.append(obj.base)
+        if _is_array(obj) or bases.is_row(obj):
+            stack.append(bases.base_of(obj))
         stack.extend(_not_plain(_inside(obj)))
         if isinstance(obj, weakref.ref):
             stack.append(obj())

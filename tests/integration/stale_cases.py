@@ -205,6 +205,42 @@ CODE = {
 }
 
 DATA = {
+    "a slice of a column": (
+        "import pandas as pd",
+        "",
+        "s = pd.Series([1., 2, 3]); v = s[:2]; w = s.rename('w'); a = s.to_numpy()",
+        "v.iloc.__setitem__(0, 99), s.iloc.__setitem__(1, 98), s.tolist(), v.tolist(), w.tolist(), a.tolist()",
+    ),
+    "a view of a file": (
+        "import numpy as np; np.save('x.npy', np.arange(5.))",
+        "",
+        "m = np.load('x.npy', mmap_mode='r'); c = np.load('x.npy', mmap_mode='c')",
+        "m.flags.writeable, m.filename is None, c.mode, type(m.base).__name__",
+    ),
+    "a row of a structured array": (
+        "import numpy as np",
+        "",
+        "rec = np.zeros(3, dtype='f8,i4'); r1 = rec[1]; rows = [r for r in rec]",
+        "r1.__setitem__('f1', 7), rows[0].__setitem__('f0', 2.), rec.tolist(), rows",
+    ),
+    "a row that is written to": (
+        "import numpy as np; rec = np.zeros(3, dtype='f8,i4'); r1 = rec[1]",
+        "rec = np.zeros(3, dtype='f8,i4'); r1 = rec[2]",
+        "r1['f1'] = 7",
+        "rec.tolist(), r1",
+    ),
+    "what an iterator gave": (
+        "import numpy as np",
+        "",
+        "a = np.arange(4.)\nfor x in np.nditer(a, op_flags=['readwrite']): x[...] = 2 * x",
+        "x.__setitem__(..., -1), a.tolist()",
+    ),
+    "what an iterator gave, written to": (
+        "import numpy as np; a = np.arange(4.)\nfor x in np.nditer(a, op_flags=['readwrite']): pass",
+        "a[3] = 3.",
+        "x[...] = -1",
+        "a.tolist(), x",
+    ),
     "the order of a dict": ("d = {'a': 1, 'b': 2}", "d = {'b': 2, 'a': 1}", "r = list(d)", "r"),
     "minus zero": ("z = 0.0", "z = -0.0", "r = str(z)", "r"),
     "one and True and 1.0": ("z = 1", "z = True", "r = str(z)", "r"),

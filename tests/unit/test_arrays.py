@@ -164,6 +164,57 @@ def test_what_cannot_be_shared_again_is_not_saved(tmp_path: Any) -> None:
         ]
         lost = store.save(draft, {"mapped": mapped, "n": 1}).checkpoint.not_saved
         assert [(item.name, item.why) for item in lost] == [("mapped", "an array mapped to a file it is written to")]
+        looked_at = np.memmap(tmp_path / "file", dtype="f8", mode="r", shape=(4,))
+        aside = np.memmap(tmp_path / "file", dtype="f8", mode="c", shape=(4,))
+        lost = store.save(draft, {"r": looked_at, "part": np.asarray(looked_at)[1:], "c": aside}).checkpoint.not_saved
+        assert [(item.name, item.why) for item in lost] == [(name, "a view of a file") for name in ("r", "part", "c")]
+        with np.nditer(a.astype("f4"), op_dtypes=["f8"], flags=["buffered"], casting="same_kind") as iterator:
+            item = next(iterator)
+        lost = store.save(draft, {"item": item}).checkpoint.not_saved
+        assert [(item.name, item.why) for item in lost] == [("item", "it lies in the memory of an iterator")]
+        twice = (np.asarray(Lent(a)), np.asarray(Lent(a)))
+        assert store.save(draft, {"twice": twice}).checkpoint.not_saved[0].why == "two arrays share memory"
+
+
+class Lent:
+    """Something of another library's, whose memory an array is laid over without NumPy knowing whose that is."""
+
+    def __init__(self, array: Any) -> None:
+        self.held = array
+        self.__array_interface__ = array.__array_interface__
+
+
+@pytest.mark.parametrize("made", [np.asarray, lambda a: a.view(np.recarray), np.asfortranarray, lambda a: a[::-1]])
+@pytest.mark.parametrize("number", ["i4", "O"])
+def test_a_row_of_a_structured_array_goes_on_being_a_view_of_it(made: Any, number: str) -> None:
+    records = made(np.zeros((2, 3), dtype=[("x", "f8"), ("n", number)]))
+    rows = [row for part in records for row in part]
+    found = restored(first=rows[1], records=records, rows=rows)
+    assert found["rows"][1] is found["first"]
+    for n, row in enumerate(found["rows"]):
+        assert type(row) is type(rows[n])
+        row["n"] = n
+    assert [row["n"] for part in found["records"] for row in part] == list(range(6))
+    alone = restored(row=rows[0])["row"]
+    alone["x"] = 3.0
+    assert (alone["x"], rows[0]["x"]) == (3.0, 0.0)
+
+
+def test_rows_of_a_structured_array_count_as_part_of_it() -> None:
+    records = np.zeros(3, dtype="f8,i4")
+    pairs = [[records, records[0]], [records, records[1]], [records, records[0].copy()]]
+    assert len({Digester().digest("x", pair) for pair in pairs}) == 3
+    copied = records.copy()
+    assert Digester().digest("x", [copied, copied[1]]) == Digester().digest("x", pairs[1])
+
+
+def test_what_an_iterator_gave_goes_on_being_part_of_the_array() -> None:
+    a = np.arange(4.0)
+    for x in np.nditer(a, op_flags=[["readwrite"]]):
+        x[...] = 2 * x
+    found = restored(a=a, x=x, memory=np.asarray(memoryview(a)))
+    found["x"][...] = -1
+    assert found["a"].tolist() == found["memory"].tolist() == [0, 2, 4, -1]
 
 
 def test_layout_is_part_of_an_arrays_identity() -> None:

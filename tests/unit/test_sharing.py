@@ -271,6 +271,22 @@ def test_views_of_an_array_and_parts_of_a_frame_lead_to_it() -> None:
     assert sharing.sharing({"frame"}, namespace) == {"column"}
 
 
+def test_rows_and_what_an_iterator_gave_lead_to_their_array() -> None:
+    records, numbers = np.zeros(3, dtype="f8,i4"), np.arange(4.0)
+    x = next(np.nditer(numbers, op_flags=[["readwrite"]]))
+    namespace = {
+        "records": records,
+        "row": records[1],
+        "numbers": numbers,
+        "x": x,
+        "m": np.asarray(memoryview(numbers)),
+    }
+    del records, numbers, x
+    for name, others in {"row": {"records"}, "records": {"row"}, "x": {"numbers", "m"}, "m": {"numbers", "x"}}.items():
+        assert counted({name}, namespace) in (None, others)
+        assert sharing.sharing({name}, namespace) == others
+
+
 def test_somebody_nobody_knows_leaves_a_doubt() -> None:
     namespace = {"x": [[1]], "z": [2]}
     assert counted({"x"}, namespace) == set()
