@@ -540,7 +540,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             reason=reason,
             problem=problem,
             certain=certainly_bound(cell.statements[number]),
-            before=namespace.snapshot(self.shell.user_ns),
+            before=namespace.snapshot(self.shell.user_ns, own.writes | identity.mentions.writes),
             modules_before=leaves.modules_in(identity),
             rng_before=rng.states(),
             settings_before=settings.states(),

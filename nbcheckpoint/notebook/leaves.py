@@ -98,6 +98,11 @@ class Running:
     surroundings_after: tuple[Any, ...] = ()
     result: Any = None
 
+    @property
+    def written(self) -> frozenset[str]:
+        """Names that its code may bind or delete."""
+        return self.own.writes | self.identity.mentions.writes
+
 
 class Place(NamedTuple):
     """Where a statement stands."""
@@ -151,7 +156,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         identity, problem = firm(identity, mutated)
     if problem:
         return Draft(None, {}, problem)
-    bound = namespace.rebound(running.before, user_ns) | (running.certain & user_ns.keys())
+    bound = namespace.rebound(running.before, user_ns, running.written) | (running.certain & user_ns.keys())
     unknown = [n for n in chosen.save if n not in user_ns] if place.last else []
     if unknown:
         return Draft(None, {}, f"--save names {', '.join(unknown)}, which does not exist")
@@ -232,7 +237,7 @@ def _mutated(running: Running, user_ns: dict[str, Any]) -> tuple[set[str], str]:
 
 def _conditions(running: Running, user_ns: dict[str, Any], bound: set[str]) -> tuple[Input, ...]:
     """Names it may have bound to the very object they had, or not at all: used again only where that is still so."""
-    may = running.own.writes | running.identity.mentions.writes
+    may = running.written
     still = may & running.before.keys() & user_ns.keys()
     never = may - running.before.keys() - user_ns.keys()  # or bound and deleted: who has one now would keep it
     names = sorted((still | never) - bound - running.identity.before.keys())

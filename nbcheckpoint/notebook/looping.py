@@ -279,7 +279,8 @@ class LoopHooks:
             elif ":" not in name:
                 old = user_ns.get(name)
                 user_ns[name] = value
-                self._replace_in_history(old, value)
+                if not namespace.is_history(name):  # `_` itself bound anew leaves `Out` as it is
+                    self._replace_in_history(old, value)
         if RESULT in values:
             self.shell.displayhook.update_user_ns(values[RESULT])
 

@@ -7,6 +7,7 @@ the user's may put something in at any moment: so it is copied, which is one ste
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
@@ -26,15 +27,19 @@ def is_history(name: str) -> bool:
     return bool(_HISTORY.match(name))
 
 
-def snapshot(namespace: dict[str, Any]) -> dict[str, Any]:
-    """The user's names and what they are bound to; holding the values keeps their ids their own."""
-    return {name: value for name, value in namespace.copy().items() if is_user_name(name)}
+def snapshot(namespace: dict[str, Any], written: Collection[str] = ()) -> dict[str, Any]:
+    """The user's names and what they are bound to; holding the values keeps their ids their own.
+
+    A name that the user's code has `written` is the user's, also where IPython has a use for it: `for _ in …`.
+    """
+    return {name: value for name, value in namespace.copy().items() if is_user_name(name) or name in written}
 
 
-def rebound(before: dict[str, Any], namespace: dict[str, Any]) -> set[str]:
+def rebound(before: dict[str, Any], namespace: dict[str, Any], written: Collection[str] = ()) -> set[str]:
     """Names that are new or bound to another object than before."""
     missing = object()
-    return {n for n, v in namespace.copy().items() if is_user_name(n) and before.get(n, missing) is not v}
+    now = namespace.copy().items()
+    return {n for n, v in now if (is_user_name(n) or n in written) and before.get(n, missing) is not v}
 
 
 def deleted(before: dict[str, Any], namespace: dict[str, Any]) -> set[str]:

@@ -435,3 +435,41 @@ def test_what_does_not_touch_an_open_figure_is_restored_and_what_draws_is_drawn(
     images = [[d["data"]["image/png"] for d in shown.displays if "image/png" in d["data"]] for shown in (first, second)]
     assert len(images[0]) == 1
     assert images[0] == images[1]
+
+
+OLD_NAMES = {
+    "a loop": "for __ in range(3): print(__)",
+    "a loop that has a target of its own": "for _, k in [(4, 5)]: pass",
+    "with": "import contextlib\nwith contextlib.nullcontext([6]) as _: pass",
+    "a walrus": "if (_ := len('seven')): pass",
+    "an import": "if True:\n    import json as _",
+    "match": "match [8]:\n    case [__]: pass",
+    "an assignment": "a, _ = 1, [9]",
+    "an except": "try: 1 / 0\nexcept ZeroDivisionError as ___: pass",
+    "a global": "def g():\n    global _i\n    _i = 'ten'\ng()",
+    "a name of modules": "for __version__ in '12': pass",
+}
+
+
+def test_names_of_ipythons_are_the_users_where_they_bind_them(kernel: Kernel) -> None:
+    """A loop over `_` that was restored left `_` as it was."""
+    cells = [f"%%checkpointed\n{text}" for text in OLD_NAMES.values()]
+    look = "[n + repr(globals().get(n)) for n in ('_', '__', '___', '_i', '__version__')]"
+    kernel.run("seen = []")
+    for cell in cells:
+        kernel.run(cell)
+        kernel.run(f"seen.append({look})")
+    first = kernel.run("print(seen)").stdout
+    again(kernel, "seen = []")
+    for cell in cells:
+        shown = kernel.run(cell)
+        assert shown.status == "restored", (cell, shown.line)
+        kernel.run(f"seen.append({look})")
+    assert kernel.run("print(seen)").stdout == first
+
+
+def test_a_name_of_ipythons_that_is_restored_leaves_earlier_results_alone(kernel: Kernel) -> None:
+    cell = "%%checkpointed\nfor _ in range(2): print(_)"
+    kernel.run(cell)
+    again(kernel, "earlier = [1]\nearlier", cell)
+    assert kernel.run("print(_, [Out[n] for n in sorted(Out)])").stdout == "1 [[1]]\n"
