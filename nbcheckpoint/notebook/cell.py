@@ -38,6 +38,8 @@ class Cell:
     """The statement that was entered last, if it was to be run."""
     untouched: tuple[str, ...] | None = None
     """The keys of its statements, if nothing was woven into it: in automatic mode, one that seems quick."""
+    annotated: frozenset[str] = frozenset()
+    """Names that the statement which was restored last had annotated."""
     passing: tuple[int, str, str, float] | None = None
     """A statement that just runs, in automatic mode: its number, its code's key, its source and when it began."""
     done: list[line.Done] = field(default_factory=list)

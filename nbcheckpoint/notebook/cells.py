@@ -260,6 +260,10 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         cell = self._cell
         return cell.entered == number
 
+    def annotated(self, number: int, name: str) -> bool:
+        """Did the statement that has just been restored say what this name is?"""
+        return name in self._cell.annotated
+
     # Before
 
     def _seems_quick(self, cell: Cell, tree: ast.Module) -> bool:
@@ -334,6 +338,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         problem = never_saved(identity, self.shell.user_ns, own, {n for n in free if namespace.is_history(n)})
         foreign = weave.foreign_magic(node)
         problem = problem or (f"it runs %{foreign}" if foreign else "") or self._changes_code(node)
+        annotates = weave.annotates_anyhow(node)
+        problem = problem or (f"what it says of {annotates} is found out by running it" if annotates else "")
         found = Match(None, explain.simple("never" if problem else "first", ""))
         if known and not problem:
             found = self._look_up(identity, cell.chosen)
@@ -360,6 +366,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
                 loaded.pop(RESULT, None)
             self._bind(found.checkpoint, loaded)
             leaves.adopt_calls(found.checkpoint)
+            cell.annotated = frozenset(found.checkpoint.meta.get(leaves.ANNOTATED, ()))
             replay(self.shell, [output for output in outputs if shows or output["output_type"] != "execute_result"])
             seconds = time.perf_counter() - started
             cell.done.append(line.Done("restored", seconds, explain.restored(found.checkpoint), found.checkpoint))
@@ -540,6 +547,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             reason=reason,
             problem=problem,
             certain=certainly_bound(cell.statements[number]),
+            annotates=frozenset(weave.annotations_in(cell.statements[number])),
             before=namespace.snapshot(self.shell.user_ns, own.writes | identity.mentions.writes),
             modules_before=leaves.modules_in(identity),
             rng_before=rng.states(),

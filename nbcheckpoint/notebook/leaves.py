@@ -47,6 +47,8 @@ RUN, ANSWER, FOUND = "run", "answer", "found"
 code of the user's that was found in a pickle."""
 ABSENT, _UNIDENTIFIED = "absent", "unidentified"
 """In place of a digest: there is no such name, or nobody can tell what it holds."""
+ANNOTATED = "annotated"
+"""In the meta of a checkpoint: names that were annotated when the statement had run, of those it may annotate."""
 MAX_CALLS = 100
 """Flows with their inputs that one statement is said to have called. Beyond that the inputs are not told apart."""
 
@@ -74,6 +76,8 @@ class Running:
     reason: Reason
     problem: str
     certain: set[str]
+    annotates: frozenset[str]
+    """Names it annotates, if it comes by there."""
     before: dict[str, Any]
     modules_before: dict[str, dict[str, Any]]
     rng_before: dict[str, Any]
@@ -209,6 +213,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
             "workflow": place.workflow,
             "cell": f"{step.cell or step.name}#{running.number}",
             **({"shows": True} if running.shows else {}),
+            **_annotated(running, user_ns),
             **_marks(),
         },
     )
@@ -306,6 +311,12 @@ def holds(condition: Input, user_ns: dict[str, Any]) -> bool:
         thing = _by_name(*condition.name.split(":"))
         return thing is not None and _digest(condition.name, thing) == condition.digest != _UNIDENTIFIED
     return digest_of(condition.name, user_ns) == condition.digest != _UNIDENTIFIED
+
+
+def _annotated(running: Running, user_ns: dict[str, Any]) -> dict[str, Any]:
+    there = user_ns.get("__annotations__")
+    names = sorted(running.annotates & there.keys()) if type(there) is dict else []
+    return {ANNOTATED: names} if names else {}
 
 
 def _marks() -> dict[str, Any]:

@@ -24,6 +24,12 @@
                                             ...
                                         end(x)
 
+    x: int = slow()     ->      if __nbcheckpoint__.enter(4):
+                                    x: int = slow()
+                                    __nbcheckpoint__.leave(4)
+                                elif __nbcheckpoint__.annotated(4, "x"):
+                                    x: int
+
 An expression stays an expression, so that IPython shows the value of the last one; a call of `settle` behind every
 other one marks the moment when it has been shown. Definitions and imports are left as they are: they run every time,
 in their place, so that functions see the live globals and instances belong to the live classes.
@@ -89,7 +95,7 @@ def weave(tree: ast.Module, *, retries: bool = False) -> Woven:
                 body.append(at.put(ast.Expr(at.call("settle"))))
         else:
             inside = [_looped(node, number, loops[number]), at.put(ast.Expr(at.call("leave", number)))]
-            body.append(at.put(ast.If(test=at.call("enter", number), body=inside, orelse=[])))
+            body.append(at.put(ast.If(test=at.call("enter", number), body=inside, orelse=_annotated_again(node, number))))
     return Woven(ast.Module(body=body, type_ignores=[]), tuple(steps), tuple(map(tuple, loops)))
 
 
@@ -119,7 +125,7 @@ def _retried(node: ast.stmt, number: int, loops: list[LoopNode]) -> list[ast.stm
     )
     leave = at.put(ast.Expr(at.call("leave", number)))
     if not isinstance(node, ast.Expr):
-        return [at.put(ast.If(at.call("enter", number), [attempts, leave], []))]
+        return [at.put(ast.If(at.call("enter", number), [attempts, leave], _annotated_again(node, number)))]
     shown = at.call("leave", number, at.hook("value", ast.Load()))
     value = at.put(ast.IfExp(at.call("is_running", number), shown, at.put(ast.Constant(None))))
     return [at.put(ast.If(at.call("enter", number), [attempts], [])), at.put(ast.Expr(value))]
@@ -331,6 +337,40 @@ def changed_paths(tree: ast.Module) -> set[tuple[str, ...]]:
             if isinstance(base, ast.Name):
                 paths.add((base.id, *parts))
     return paths
+
+
+def annotations_in(node: ast.stmt) -> dict[str, list[ast.expr]]:
+    """The names of the notebook a statement annotates, and with what: `x` and `int` in `x: int = 1`."""
+    found: dict[str, list[ast.expr]] = {}
+    stack: list[ast.AST] = [node]
+    while stack:
+        inner = stack.pop()
+        if isinstance(inner, ast.AnnAssign) and inner.simple and isinstance(inner.target, ast.Name):
+            found.setdefault(inner.target.id, []).append(inner.annotation)
+        elif not isinstance(inner, (*_DEFINITIONS, ast.expr)):
+            stack += ast.iter_child_nodes(inner)
+    return found
+
+
+def annotates_anyhow(node: ast.stmt) -> str:
+    """A name whose annotation cannot be made once more without the value: it runs code, or is one of several."""
+    for name, annotations in annotations_in(node).items():
+        runs = any(isinstance(inner, (ast.Call, ast.NamedExpr, ast.Await)) for a in annotations for inner in ast.walk(a))
+        if runs or len(set(map(ast.dump, annotations))) > 1:
+            return name
+    return ""
+
+
+def _annotated_again(node: ast.stmt, number: int) -> list[ast.stmt]:
+    """What is done instead of a statement that is restored: `x: int = slow()` also says what x is."""
+    at = _Place(node)
+    made: list[ast.stmt] = []
+    for name, (annotation, *_) in annotations_in(node).items():
+        target = at.put(ast.Name(name, ast.Store()))
+        bare = at.put(ast.AnnAssign(target=target, annotation=copy.deepcopy(annotation), value=None, simple=1))
+        asked = at.call("annotated", number, at.put(ast.Constant(name)))
+        made.append(at.put(ast.If(asked, [bare], [])))
+    return made
 
 
 def foreign_magic(node: ast.stmt) -> str:

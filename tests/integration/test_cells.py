@@ -473,3 +473,29 @@ def test_a_name_of_ipythons_that_is_restored_leaves_earlier_results_alone(kernel
     kernel.run(cell)
     again(kernel, "earlier = [1]\nearlier", cell)
     assert kernel.run("print(_, [Out[n] for n in sorted(Out)])").stdout == "1 [[1]]\n"
+
+
+def test_what_an_annotation_says_of_a_name_is_said_again(kernel: Kernel) -> None:
+    cells = [
+        "class C: pass\ndef slow(): print('ran'); return 1",
+        "%%checkpointed\nx: int = slow()",
+        "%%checkpointed --retries 1\nr: 'text' = slow()",
+        "%%checkpointed\nif slow():\n    y: C = slow()\nelse:\n    n: str = slow()",
+        "%%checkpointed\nfor i in range(3):\n    z: list[C] = [slow()]",
+    ]
+    look = "print({name: str(found) for name, found in __annotations__.items()}, __annotations__['y'] is C)"
+    for cell in cells:
+        kernel.run(cell)
+    wanted = "{'x': \"<class 'int'>\", 'r': 'text', 'y': \"<class '__main__.C'>\", 'z': 'list[__main__.C]'} True\n"
+    assert kernel.run(look).stdout == wanted
+    again(kernel, cells[0])
+    assert [kernel.run(cell).status for cell in cells[1:]] == ["restored"] * 4
+    assert kernel.run(look).stdout == wanted
+
+
+def test_an_annotation_that_runs_code_runs_once_each_time(kernel: Kernel) -> None:
+    cells = "calls = []\ndef kind(): calls.append(1); return int", "%%checkpointed\nx: kind() = len('one')"
+    for cell in cells:
+        kernel.run(cell)
+    assert "what it says of x is found out by running it" in again(kernel, *cells).line
+    assert kernel.run("calls, __annotations__").result == "([1], {'x': int})"
