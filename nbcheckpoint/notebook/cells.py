@@ -104,6 +104,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         self.unattended = False
         """Is nobody sitting in front of it? Then a first interrupt only asks to stop where nothing is lost."""
         self._cells: list[Cell] = []
+        self._held: list[Cell] = []
+        """Cells that are over, and about which nothing could be said yet."""
         self.deep: set[int] = set()
         self._slow: dict[str, float] = {}
         """Key -> seconds of statements that turned out to be slow when nobody had looked at their inputs."""
@@ -729,15 +731,27 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         return [value for name, value in self.shell.user_ns.items() if is_secret(name)]
 
     def _show(self, cell: Cell) -> None:
+        """Say what became of it; where that would go into a variable of the user's, when the cell around it ends."""
+        if line.is_captured(self.shell):
+            self._held.append(cell)
+            return
+        held, self._held = self._held, []
+        for inner in held:
+            self._say(inner)
+        self._say(cell, told=bool(held))
+
+    def _say(self, cell: Cell, *, told: bool = False) -> None:
+        """`told`: cells inside of it have said what there is to say."""
         notice, self.session.notice = self.session.notice, ""
         note = " · ".join(filter(None, (cell.note, notice)))
         place = cell.shown if cell.shown_last else ""
         if cell.shown and not place:
             line.clear(self.shell, cell.shown)
+        quiet = cell.chosen is None or cell.chosen.quiet or told
         if note:
             self.notes.append(note)
             line.show(self.shell, "note", note, display=place)
-        elif cell.chosen is not None and any(not done.quick for done in cell.done) and not cell.chosen.quiet:
+        elif not quiet and any(not done.quick for done in cell.done):
             status, text = line.summary(cell.done, len(cell.statements))
             checkpoint = cell.done[-1].checkpoint
             id = checkpoint.id if checkpoint else ""

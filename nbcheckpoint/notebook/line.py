@@ -146,8 +146,17 @@ def show(shell: Any, status: str, text: str, *, display: str = "", **data: Any) 
     _publish(shell, status, text, data, display, update=bool(display))
 
 
+def is_captured(shell: Any) -> bool:
+    """Does what is shown now go into a variable of the user's (`%%capture`)? Nothing of ours belongs there."""
+    from IPython.core.displaypub import CapturingDisplayPublisher
+
+    return isinstance(shell.display_pub, CapturingDisplayPublisher)
+
+
 def show_progress(shell: Any, done: int, total: int, left: float | None, *, display: str = "") -> str:
     """How far a loop is, in place of what was said before. Returns the display it is in."""
+    if is_captured(shell):
+        return display
     place = display or f"nbcheckpoint-{secrets.token_hex(8)}"
     _publish(shell, "running", say_progress(done, total, left), {}, place, update=bool(display))
     return place
@@ -155,6 +164,8 @@ def show_progress(shell: Any, done: int, total: int, left: float | None, *, disp
 
 def clear(shell: Any, display: str) -> None:
     """Say nothing there any more."""
+    if is_captured(shell):
+        return
     _send(shell, {"text/plain": "", "text/html": ""}, {}, display, update=True)
 
 

@@ -129,3 +129,24 @@ def test_loading_the_extension_again_and_again_leaves_no_threads_behind(kernel: 
         kernel.run(count)
         seen.append(kernel.run("threads").result)
     assert seen[1] == seen[2]
+
+
+LOOP = "for i in range(12): time.sleep(0.25)"
+CAPTURED = {
+    "a captured cell": f"%%capture c\n{LOOP}\nx = 7",
+    "a marked one": f"%%capture c\n%%checkpointed\n{LOOP}\ny = 7",
+    "a cell run in a with": f"with capture_output() as c:\n    result = get_ipython().run_cell('''{LOOP}\nz = 7''')",
+    "a loop in a with": f"with capture_output() as c:\n    {LOOP}\n    show(i)",
+}
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_nothing_of_ours_is_in_what_the_user_captures(kernel: Kernel, name: str) -> None:
+    kernel.run(
+        "import time\nfrom IPython.utils.capture import capture_output\nfrom IPython.display import display as show\n"
+        "%checkpoint auto"
+    )
+    cell = kernel.run(CAPTURED[name])
+    assert "saved" in cell.line, "it is shown behind it"
+    assert kernel.run("print([str(output.data) for output in c.outputs])").stdout.count("loop") == 0
+    assert kernel.run("print(len(c.outputs))").stdout == ("1\n" if name == "a loop in a with" else "0\n")
