@@ -55,6 +55,8 @@ class Cell:
     """Has somebody asked it to stop where nothing is lost?"""
     not_saved: bool = False
     """Has something that should have been saved not been?"""
+    let_go: bool = False
+    """Has it unloaded us? It goes on, and nothing more is saved."""
     started: float = field(default_factory=time.perf_counter)
 
     def ask_to_stop(self) -> bool:

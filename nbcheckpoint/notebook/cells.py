@@ -29,7 +29,7 @@ import sys
 import time
 import types
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -104,6 +104,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         self.unattended = False
         """Is nobody sitting in front of it? Then a first interrupt only asks to stop where nothing is lost."""
         self._cells: list[Cell] = []
+        self._then: Callable[[], None] = lambda: None
+        """What is to be done when no cell is running any more."""
         self._held: list[Cell] = []
         """Cells that are over, and about which nothing could be said yet."""
         self.deep: set[int] = set()
@@ -160,12 +162,32 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         cell = self._cell
         try:
             with self._telling(cell, "not saved"):
-                if cell.chosen is not None:
+                if cell.chosen is not None and not cell.let_go:
                     self._end(cell, result)
         finally:
             self._stop_watching(cell)
             self._cells.pop()
         self._show(cell)
+        if not self._cells:
+            self._then()
+
+    def let_go(self, then: Callable[[], None]) -> None:
+        """Cells that are running come to their end as they would without us; `then` is called."""
+        for cell in self._cells:
+            with self._telling(cell, "not saved"):
+                if cell.step is not None and not cell.let_go:
+                    self._finish_saving(cell)
+                    seconds = time.perf_counter() - cell.started
+                    self.session.end_step(cell.step, "completed", cell.done, seconds=seconds)
+            self._stop_watching(cell)
+            cell.let_go = True
+        self._then = then
+        if not self._cells:
+            then()
+
+    def take_over(self, other: CellCheckpointer) -> None:
+        """The cells another one has let go call these hooks from now on."""
+        self._cells = other._cells
 
     @contextmanager
     def _telling(self, cell: Cell, what: str) -> Iterator[None]:
@@ -188,7 +210,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         if cell.asked:
             raise KeyboardInterrupt
         cell.entered = number
-        if cell.note:
+        if cell.note or cell.let_go:
             return True
         with self._telling(cell, "not checkpointed"), self._patience.limited():
             if self._enter(cell, number):

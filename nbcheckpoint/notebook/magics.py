@@ -1,4 +1,8 @@
-"""Loading into IPython: the two hooks, and ordinary magics for help and the words of the command line."""
+"""Loading into IPython: the two hooks, and ordinary magics for help and the words of the command line.
+
+A cell may unload the extension it is woven by, or load it anew: what is woven into it then calls hooks that do nothing,
+until it ends.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ from nbcheckpoint.notebook.words import line_magic
 
 EXTRA = {"auto": auto.word, "panel": panel.word}
 _loaded: dict[int, CellCheckpointer] = {}
+_leaving: dict[int, CellCheckpointer] = {}
+"""Unloaded by a cell that is still running."""
 
 
 def load(shell: Any) -> CellCheckpointer:
@@ -23,6 +29,10 @@ def load(shell: Any) -> CellCheckpointer:
         return known
     rng.watch()
     checkpointer = CellCheckpointer(shell)
+    left = _leaving.get(id(shell))
+    if left is not None:
+        _unhook(left)
+        checkpointer.take_over(left)
     shell.input_transformer_manager.cleanup_transforms.insert(0, options.mark_cell)
     shell.ast_transformers.append(checkpointer)
     shell.events.register("pre_run_cell", checkpointer.pre_run_cell)
@@ -44,12 +54,23 @@ def unload(shell: Any) -> None:
     shell.input_transformer_manager.cleanup_transforms.remove(options.mark_cell)
     if checkpointer in shell.ast_transformers:
         shell.ast_transformers.remove(checkpointer)
-    shell.events.unregister("pre_run_cell", checkpointer.pre_run_cell)
-    shell.events.unregister("post_run_cell", checkpointer.post_run_cell)
+    for kind, name in (("cell", "checkpointed"), ("line", "checkpoint")):
+        shell.magics_manager.magics[kind].pop(name, None)
     link.part(checkpointer)
     flowing.part(checkpointer)
-    delattr(builtins, HOOKS)
+    _leaving[id(shell)] = checkpointer
+    checkpointer.let_go(then=lambda: _unhook(checkpointer))
     checkpointer.session.close()
+
+
+def _unhook(checkpointer: CellCheckpointer) -> None:
+    """No cell calls its hooks any more, or another one's are there instead."""
+    shell = checkpointer.shell
+    if _leaving.pop(id(shell), None) is None:
+        return
+    shell.events.unregister("pre_run_cell", checkpointer.pre_run_cell)
+    shell.events.unregister("post_run_cell", checkpointer.post_run_cell)
+    delattr(builtins, HOOKS)
 
 
 def _checkpointed_magic(shell: Any) -> Any:

@@ -95,7 +95,9 @@ def weave(tree: ast.Module, *, retries: bool = False) -> Woven:
                 body.append(at.put(ast.Expr(at.call("settle"))))
         else:
             inside = [_looped(node, number, loops[number]), at.put(ast.Expr(at.call("leave", number)))]
-            body.append(at.put(ast.If(test=at.call("enter", number), body=inside, orelse=_annotated_again(node, number))))
+            body.append(
+                at.put(ast.If(test=at.call("enter", number), body=inside, orelse=_annotated_again(node, number)))
+            )
     return Woven(ast.Module(body=body, type_ignores=[]), tuple(steps), tuple(map(tuple, loops)))
 
 
@@ -355,7 +357,9 @@ def annotations_in(node: ast.stmt) -> dict[str, list[ast.expr]]:
 def annotates_anyhow(node: ast.stmt) -> str:
     """A name whose annotation cannot be made once more without the value: it runs code, or is one of several."""
     for name, annotations in annotations_in(node).items():
-        runs = any(isinstance(inner, (ast.Call, ast.NamedExpr, ast.Await)) for a in annotations for inner in ast.walk(a))
+        runs = any(
+            isinstance(inner, (ast.Call, ast.NamedExpr, ast.Await)) for a in annotations for inner in ast.walk(a)
+        )
         if runs or len(set(map(ast.dump, annotations))) > 1:
             return name
     return ""

@@ -150,3 +150,41 @@ def test_nothing_of_ours_is_in_what_the_user_captures(kernel: Kernel, name: str)
     assert "saved" in cell.line, "it is shown behind it"
     assert kernel.run("print([str(output.data) for output in c.outputs])").stdout.count("loop") == 0
     assert kernel.run("print(len(c.outputs))").stdout == ("1\n" if name == "a loop in a with" else "0\n")
+
+
+@pytest.mark.parametrize("mark", ["", "%%checkpointed\n"])
+def test_a_cell_that_loads_the_extension_anew_may_be_run_again_and_again(kernel: Kernel, mark: str) -> None:
+    cell = (
+        f"{mark}before = len('ab')\n%reload_ext nbcheckpoint\n%checkpoint auto\n"
+        "x = [len('abc')]\nfor i in range(2): x.append(i)\nx"
+    )
+    for _ in range(3):
+        assert kernel.run(cell, fails=True).result == "[3, 0, 1]"
+    saved = "%%checkpointed\ny = [len('abcd')]"
+    kernel.run(saved)
+    assert kernel.run(saved).status == "restored"
+
+
+def test_what_a_cell_saved_before_it_loaded_the_extension_anew_is_saved(kernel: Kernel) -> None:
+    saved = "%%checkpointed\nbefore = [len('ab')]\n%reload_ext nbcheckpoint\nafter = [len('abc')]"
+    kernel.run(saved)
+    kernel.kill()
+    kernel.start()
+    kernel.run("%load_ext nbcheckpoint")
+    assert "restored" in kernel.run("%%checkpointed\nbefore = [len('ab')]").line
+    assert kernel.run(saved).error == ""
+
+
+@pytest.mark.parametrize("mark", ["", "%%checkpointed\n"])
+def test_a_cell_that_unloads_the_extension_comes_to_its_end_and_nothing_stays(kernel: Kernel, mark: str) -> None:
+    kernel.run("%checkpoint auto --min-seconds 0s\n%checkpoint auto")
+    cell = (
+        f"{mark}%unload_ext nbcheckpoint\nx = [len('abc')]\nget_ipython().run_cell('y = 5')\n"
+        "for i in range(2): x.append(i)\nx + [y]"
+    )
+    assert kernel.run(cell).result == "[3, 0, 1, 5]"
+    assert kernel.run("import builtins\nhasattr(builtins, '__nbcheckpoint__')").result == "False"
+    for unknown in "%%checkpointed\nx = 1", "%checkpoint list":
+        assert "not found" in kernel.run(unknown, fails=True).stderr
+    kernel.run("%load_ext nbcheckpoint")
+    assert kernel.run("%%checkpointed\nz = [1]").status == "computed"
