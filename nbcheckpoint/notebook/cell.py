@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import glob
 import signal
 import threading
@@ -53,6 +54,8 @@ class Cell:
     on_save_error: OnSaveError = "warn"
     asked: bool = False
     """Has somebody asked it to stop where nothing is lost?"""
+    stopped: bool = False
+    """Has somebody interrupted us, when it was our turn?"""
     not_saved: bool = False
     """Has something that should have been saved not been?"""
     let_go: bool = False
@@ -83,24 +86,52 @@ def note_interrupts(running: Running, ask: Callable[[], bool] | None = None) -> 
     """
     if threading.current_thread() is not threading.main_thread():
         return lambda: None
-    before = signal.getsignal(signal.SIGINT)
+    before: Any = signal.getsignal(signal.SIGINT)
+    while isinstance(before, _Noted) and before.running is None:
+        before = before.before  # the user's code has put one back that was there when its statement ran
     if not callable(before):
         return lambda: None
-
-    def noted(number: int, frame: Any) -> Any:
-        __tracebackhide__ = True
-        if ask is not None and ask():
-            return None
-        running.interrupted = True
-        return before(number, frame)
-
+    noted = _Noted(before, running, ask)
     signal.signal(signal.SIGINT, noted)
 
     def undo() -> None:
+        noted.running = noted.ask = None
         if signal.getsignal(signal.SIGINT) is noted:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, noted.before)
 
     return undo
+
+
+class _Noted:
+    """A handler that is only looked at to be called: what it gives is then called by Python itself, so that no line of
+    ours stands in the traceback of a KeyboardInterrupt. When its statement is over it changes nothing any more."""
+
+    def __init__(self, before: Callable[..., Any], running: Running, ask: Callable[[], bool] | None) -> None:
+        self.before = before
+        self.running: Running | None = running
+        self.ask = ask
+
+    @property
+    def __call__(self) -> Callable[..., Any]:
+        if self.ask is not None and self.ask():
+            return _go_on
+        if self.running is not None:
+            self.running.interrupted = True
+        return self.before
+
+
+def _go_on(number: int, frame: Any) -> None:
+    """It will be stopped at a better moment."""
+
+
+class _Interrupt:
+    """What is returned where an interrupt is to be raised by the user's line, not by one of ours: whoever asks whether
+    it is true gets a KeyboardInterrupt."""
+
+    __bool__ = staticmethod(functools.partial(signal.default_int_handler, signal.SIGINT, None))
+
+
+INTERRUPT: Any = _Interrupt()
 
 
 def quick_size(value: Any, depth: int = 4) -> int:

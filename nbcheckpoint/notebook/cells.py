@@ -52,6 +52,7 @@ from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, na
 from nbcheckpoint.model import Checkpoint, Reason, Step, StepStatus
 from nbcheckpoint.notebook import guess, leaves, line, namespace, options, sharing, weave
 from nbcheckpoint.notebook.cell import (
+    INTERRUPT,
     Cell,
     hint,
     line_of,
@@ -205,10 +206,17 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
 
     def enter(self, number: int) -> bool:
         """Is this statement to be run? Its values are bound if not."""
-        self.settle()
         cell = self._cell
-        if cell.asked:
-            raise KeyboardInterrupt
+        try:
+            self.settle()
+            if not cell.asked and not cell.stopped:
+                return self._entered(cell, number)
+        except KeyboardInterrupt:
+            self._stop_watching(cell)
+        cell.stopped = False
+        return INTERRUPT  # type: ignore[no-any-return]  # whose truth is asked at once, in the user's line
+
+    def _entered(self, cell: Cell, number: int) -> bool:
         cell.entered = number
         if cell.note or cell.let_go:
             return True
@@ -244,6 +252,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         try:
             with self._patience.limited():
                 self._save(cell, running)
+        except KeyboardInterrupt:
+            cell.stopped = True  # where the next statement begins, or at the end
         except Exception as error:
             self._not_saved(cell, error)
         finally:
@@ -721,15 +731,17 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             cell.passing = -1, key, lines_of(cell.raw, node), time.perf_counter() - seconds
             self._passed(cell, *cell.passing[1:])
 
-    def _finish_saving(self, cell: Cell) -> Error | None:
+    def _finish_saving(self, cell: Cell) -> BaseException | None:
         """Save what is left to be saved. Returns why the cell is to fail, if it is."""
-        failure: Error | None = None
+        failure: BaseException | None = None
         try:
             self.settle()
             if self.session.opened:
                 self._flush(cell)
-        except Error as error:
+        except (Error, KeyboardInterrupt) as error:
             failure = error
+        if cell.stopped:
+            failure = KeyboardInterrupt()
         if cell.not_saved:
             for done in cell.done:
                 if done.checkpoint is not None and not self._is_saved(done.checkpoint):

@@ -356,11 +356,9 @@ def annotations_in(node: ast.stmt) -> dict[str, list[ast.expr]]:
 
 def annotates_anyhow(node: ast.stmt) -> str:
     """A name whose annotation cannot be made once more without the value: it runs code, or is one of several."""
-    for name, annotations in annotations_in(node).items():
-        runs = any(
-            isinstance(inner, (ast.Call, ast.NamedExpr, ast.Await)) for a in annotations for inner in ast.walk(a)
-        )
-        if runs or len(set(map(ast.dump, annotations))) > 1:
+    for name, said in annotations_in(node).items():
+        runs = any(isinstance(inner, (ast.Call, ast.NamedExpr, ast.Await)) for one in said for inner in ast.walk(one))
+        if runs or len(set(map(ast.dump, said))) > 1:
             return name
     return ""
 

@@ -39,6 +39,7 @@ CELLS = {
     "an indentation error": "if True:\nx = 1",
     "SystemExit": "import sys\nsys.exit(3)",
     "KeyboardInterrupt": "raise KeyboardInterrupt",
+    "an interrupt": "import signal\nsignal.raise_signal(signal.SIGINT)",
     "a warning": "import warnings\n\nwarnings.warn('careful')",
     "a semicolon": "5;",
     "the last result": "6\n_",
@@ -188,3 +189,42 @@ def test_a_cell_that_unloads_the_extension_comes_to_its_end_and_nothing_stays(ke
         assert "not found" in kernel.run(unknown, fails=True).stderr
     kernel.run("%load_ext nbcheckpoint")
     assert kernel.run("%%checkpointed\nz = [1]").status == "computed"
+
+
+INTERRUPTED = {
+    "in the cell": "signal.raise_signal(signal.SIGINT)",
+    "in a function": "def stop():\n    signal.raise_signal(signal.SIGINT)\n    return 5\nx = stop()",
+    "while it is looked at": "x = str(odd)",
+    "while it is saved": "x = Odd()\nprint('not reached')",
+    "while the last of it is saved": "x = Odd()",
+}
+ODD = "import signal\nclass Odd:\n    def __reduce__(self): signal.raise_signal(signal.SIGINT)\nodd = Odd()"
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_an_interrupt_shows_none_of_our_code(kernel: Kernel, name: str) -> None:
+    kernel.run(ODD)
+    text = INTERRUPTED[name]
+    stopped = kernel.run(f"%%checkpointed\n{text}", fails=True)
+    assert stopped.error == "KeyboardInterrupt"
+    assert stopped.stdout == ""
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(stopped.traceback)) + stopped.stderr
+    assert "nbcheckpoint/" not in shown
+    if name.startswith("in "):
+        plain = kernel.run(f"# a mark\n{text}", fails=True)
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(plain.traceback)).splitlines()
+        assert [line for line in shown.splitlines() if "-->" in line] == [line for line in lines if "-->" in line]
+    assert kernel.run("'goes on'").result == "'goes on'"
+
+
+def test_a_handler_that_is_put_back_by_a_later_statement_holds_nothing(kernel: Kernel) -> None:
+    kernel.run(
+        "%%checkpointed\nimport signal, weakref, gc\nclass Big: pass\nbig = Big()\nalive = weakref.ref(big)\n"
+        "old = signal.signal(signal.SIGINT, lambda *_: print('mine'))\nsignal.raise_signal(signal.SIGINT)\n"
+        "_ = signal.signal(signal.SIGINT, old)"
+    )
+    assert kernel.run("del big\nx = gc.collect()\nalive() is None").result == "True"
+    for mark in "", "%%checkpointed\n":
+        stopped = kernel.run(mark + "signal.raise_signal(signal.SIGINT)", fails=True)
+        assert stopped.error == "KeyboardInterrupt"
+        assert "nbcheckpoint/" not in "".join(stopped.traceback)
