@@ -20,6 +20,7 @@
     ├── Cancelled               somebody called the run off
     ├── Changed                 the code is not what it was, and `on_change="strict"` says to stop
     ├── Interrupted             a step was running when its process died, and `on_interrupted="fail"`
+    ├── Unrepeatable            an item of a loop, made ahead of time, is not what it would be now
     ├── MapFailed               too many items of a map failed
     ├── GraphError              a graph that cannot be run, or came to no end
     ├── Untrusted               signed by somebody else or by nobody: nothing was unpickled
@@ -202,6 +203,18 @@ class Interrupted(Error):
         )
         self.run = run
         self.step = step
+
+
+class Unrepeatable(Error):
+    """An item of a loop that begins anew was made ahead of time, and would be another one now.
+
+    That is known only when the loop comes to it: the body has drawn random numbers, and making the item drew some too.
+    """
+
+    hint = "run the cells from the one that seeds again: the loop begins anew then"
+
+    def __init__(self) -> None:
+        super().__init__("what the loop goes through draws random numbers, and so does the loop")
 
 
 class MapFailed(Error):

@@ -1,14 +1,20 @@
-"""Telling whether a loop goes through the same items again, and getting behind those that are done."""
+"""Telling whether a loop goes through the same items again, and getting behind those that are done.
+
+Items may be made while the loop goes on (by a generator, say), and making them may draw random numbers. If the body of
+the loop draws from the same generator, items made one behind the other are not those of a run: that is noticed too.
+"""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 import xxhash
 
+from nbcheckpoint.errors import Unrepeatable
+from nbcheckpoint.fingerprint import rng
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 
 T = TypeVar("T")
@@ -62,20 +68,109 @@ class Trail:
         return self._hasher.hexdigest()
 
 
-def follow(iterator: Iterator[Any], done: int, digest: str) -> tuple[Iterator[Any], Trail | None, Any]:
+class Draws:
+    """Which random generators are drawn from while an item is made, and which between an item and the next.
+
+    Looking costs more than most items do. So it is done for the first, and for as many as take a small share of the
+    loop's time: this is to know early, `both_drawn` is what is certain.
+    """
+
+    def __init__(self) -> None:
+        self._state: Mapping[str, Any] | None = None
+        """At the last look, if that was just now."""
+        self._passes = self._passing = 0
+        self._spent = 0.0
+        self._began = time.perf_counter()
+        self._by_items: set[str] = set()
+        self._between: set[str] = set()
+
+    def asked(self, _: object = None) -> None:
+        """The loop is done with an item, and asks for another."""
+        if self._state is not None:
+            self._look(self._between)
+            self._rest()
+        elif self._passing:
+            self._passing -= 1
+        else:
+            self._look(None)
+
+    def made(self, _: object) -> None:
+        """There it is."""
+        if self._state is not None:
+            self._look(self._by_items)
+
+    def by_both(self) -> set[str]:
+        """Generators drawn from on either side, as far as was looked. Between two items."""
+        if self._state is not None:
+            self._look(self._between)
+            self._state = None
+        return self._by_items & self._between
+
+    def _look(self, moved: set[str] | None) -> None:
+        started = time.perf_counter()
+        before, self._state = self._state, rng.states()
+        if moved is not None and before is not None:
+            moved |= moved_since(before, self._state)
+        self._spent += time.perf_counter() - started
+
+    def _rest(self) -> None:
+        """Is it too early for the next look?"""
+        if self._spent <= _FREE_SECONDS + _SHARE * (time.perf_counter() - self._began):
+            self._passes = 0
+        else:
+            self._passes = 2 * self._passes + 1
+            self._state, self._passing = None, self._passes
+
+
+def moved_since(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
+    """Random generators that are not in the state they were in."""
+    return {name for name, state in now.items() if name not in before or not rng.same(before[name], state)}
+
+
+def both_drawn(before: Mapping[str, Any], made: Mapping[str, Any], left: Mapping[str, Any]) -> set[str]:
+    """Generators drawn from by items and between them, by their states: at the loop's beginning, when nothing but
+    its first items was made from there, and where the loop had left them when it had come to the last of those."""
+    return {name for name in moved_since(before, made) if name in left and not rng.same(made[name], left[name])}
+
+
+def follow(
+    iterator: Iterator[Any], done: int, digest: str, *, drawing: bool = False
+) -> tuple[Iterator[Any], Trail | None, Any]:
     """The iterator behind so many items, and the last of them, if those are the ones with that digest.
 
-    Else it is where it was, and there is no trail.
+    Else it gives them again, and there is no trail; with `drawing`, as if each were made when the loop asks for it.
     """
-    trail, passed = Trail(), []
+    trail = Trail()
+    passed: list[tuple[Any, _Drawn]] = []
+    state = rng.states() if drawing else {}
     for item in itertools.islice(iterator, done):
-        passed.append(item)
+        before, state = state, rng.states() if drawing else {}
+        passed.append((item, [(name, before[name], state[name]) for name in moved_since(before, state)]))
         trail.note(item)
         if trail.problem.startswith("telling"):
             trail.problem = ""  # as much time as it takes
     if len(passed) == done and trail.digest == digest:
-        return iterator, trail, passed[-1] if passed else None
-    return itertools.chain(passed, iterator), None, None
+        return iterator, trail, passed[-1][0] if passed else None
+    return given_again(passed, iterator), None, None
+
+
+_Drawn: TypeAlias = "list[tuple[str, Any, Any]]"
+"""Generators drawn from to make an item, with their states before and after."""
+
+
+def given_again(passed: list[tuple[Any, _Drawn]], rest: Iterator[Any]) -> Iterator[Any]:
+    """Items that were made ahead of time, each leaving the random state that making it left, and those behind them.
+
+    Raises Unrepeatable where that is not possible: somebody else drew before, and the item would be another one.
+    """
+    for item, drawn in passed:
+        now = rng.states() if drawn else {}
+        for name, before, after in drawn:
+            if not rng.same(now[name], before):
+                raise Unrepeatable
+            rng.restore(name, after)
+        yield item
+    yield from rest
 
 
 def advance(iterator: Any, done: int) -> Any:

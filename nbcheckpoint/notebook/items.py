@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import builtins
 import gc
+import itertools
 import types
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from nbcheckpoint import tensors
@@ -19,9 +20,15 @@ from nbcheckpoint.fingerprint.values import code_of, reach, reads_of
 _ORDERED = (list, tuple, str, bytes, bytearray, dict, range, *PLAIN)
 _LIBRARIES = ("numpy", "pandas")
 _ORDERLY = frozenset({"range", "enumerate", "zip", "reversed", "sorted", "list", "tuple", "dict", "len", "min", "max"})
+_TAKE_OUT = frozenset({"min", "max", "get", "pop", "popitem", "setdefault", "__getitem__"})
+"""These give one of the things that are in another."""
+_MANY = 1000
 _DEPTH, _BREADTH = 4, 100
 """How far, and how many of each, the parts of an iterator are looked at for code."""
 _GIVE_NEW_ITERATORS = (list, tuple, dict, set, frozenset, str, bytes, range)
+_EMPTY: tuple[Iterable[Any], ...] = ([], (), {}, {}.values(), {}.items(), set(), "", b"", range(0))
+MADE_BEFORE = tuple(type(iter(empty)) for empty in _EMPTY)
+"""Iterators that give what is there: no code runs when they are asked."""
 _NEW_ITERATORS = (enumerate, zip, map, filter)
 """Not `reversed`: that gives whatever a class has in store."""
 _REENTERED = frozenset({"contextlib.suppress", "contextlib.nullcontext", *tensors.MODES})
@@ -80,19 +87,75 @@ def is_ordered(node: ast.expr, user_ns: dict[str, Any], inside: Collection[str] 
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, ast.Name):
-        if node.id not in user_ns:
-            return node.id in _ORDERLY
-        value = user_ns[node.id]
-        known = type(value) in _ORDERED or type(value).__module__.partition(".")[0] in _LIBRARIES
-        return known or tensors.is_loader(value)
+        return _is_orderly(user_ns[node.id]) if node.id in user_ns else node.id in _ORDERLY
     if isinstance(node, (ast.List, ast.Tuple)):
         return all(is_ordered(item, user_ns) for item in node.elts)
     if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Subscript, ast.Slice, ast.Starred)):
-        return all(is_ordered(part, user_ns) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+        parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+        return _is_no_set(node, user_ns) and all(is_ordered(part, user_ns) for part in parts)
     if isinstance(node, ast.Call):
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        return _gives_order(node.func, user_ns) and all(is_ordered(part, user_ns) for part in given)
+        ordered = _gives_order(node.func, user_ns) and all(is_ordered(part, user_ns) for part in given)
+        return ordered and _is_no_set(node, user_ns)
     return isinstance(node, ast.Attribute) and is_ordered(node.value, user_ns)
+
+
+def _is_no_set(node: ast.expr, user_ns: dict[str, Any]) -> bool:
+    """Is it certain that parts which are ordered do not make a set here, or give one that they hold?"""
+    if isinstance(node, ast.BinOp):  # what the keys of two have in common
+        return not {_called(node.left), _called(node.right)} & {"keys", "items"}
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        return True
+    if isinstance(node, (ast.Subscript, ast.Starred)):
+        return _holds_order(node.value, user_ns)
+    if isinstance(node, ast.Call) and _called(node) in _TAKE_OUT:
+        if isinstance(node.func, ast.Attribute):
+            return _holds_order(node.func.value, user_ns)
+        return len(node.args) > 1 or all(_holds_order(one, user_ns) for one in node.args)
+    return True
+
+
+def _holds_order(node: ast.expr, user_ns: dict[str, Any]) -> bool:
+    held = _stands_for(node, user_ns)
+    return held is not None and all(_is_orderly(part) for one in held for part in _contents(one))
+
+
+def _stands_for(node: ast.expr, user_ns: dict[str, Any]) -> list[Any] | None:
+    """What an expression may stand for, or something of its kind, if that is plain to see."""
+    if isinstance(node, (ast.Name, ast.Constant)):
+        return [user_ns.get(node.id)] if isinstance(node, ast.Name) else [node.value]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return _stands_for(node.func, user_ns)
+    if not isinstance(node, (ast.Subscript, ast.Attribute)):
+        return None
+    base = _stands_for(node.value, user_ns)
+    if base is None or (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)):
+        return base
+    if isinstance(node, ast.Attribute):
+        return base if all(map(_is_of_library, base)) else None
+    inside = [part for one in base for part in _contents(one)]
+    return inside if len(inside) <= _MANY else None
+
+
+def _contents(value: Any) -> Iterable[Any]:
+    """Of a library's own: numbers, text, and things of its kind."""
+    if type(value) in (list, tuple, dict):
+        return itertools.islice(value.values() if type(value) is dict else value, _MANY + 1)
+    return (value,)
+
+
+def _called(node: ast.expr) -> str:
+    """The name of the function or method an expression calls."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _is_orderly(value: Any) -> bool:
+    return type(value) in _ORDERED or _is_of_library(value) or tensors.is_loader(value)
+
+
+def _is_of_library(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] in _LIBRARIES
 
 
 def _gives_order(function: ast.expr, user_ns: dict[str, Any]) -> bool:

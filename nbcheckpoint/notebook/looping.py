@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from nbcheckpoint.engine.identity import is_missed
 from nbcheckpoint.engine.loop import ExplicitLoop
 from nbcheckpoint.engine.pace import TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS, Pace, price, seconds_left
+from nbcheckpoint.engine.trail import both_drawn, moved_since
 from nbcheckpoint.errors import Error
 from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
@@ -153,9 +154,15 @@ class LoopHooks:
         """Skip what is done, and bind what it had left; or begin anew and say why."""
         running = self._cell.running
         assert running is not None
+        checkpoint = loops_.resume
+        assert checkpoint is not None
         before = rng.states()
-        if loop.skip(progress):
+        same = loop.skip(progress, drawing=bool(checkpoint.random))
+        made = rng.states()
+        if same and not both_drawn(before, made, loops_.loaded if progress.trail else {}):
             return self._bind_progress(loops_, loop)
+        if moved_since(before, made):
+            self.session.forget(checkpoint)  # whatever comes of it: it is of no use to anybody
         loops_.forget()
         for name, state in before.items():
             rng.restore(name, state)

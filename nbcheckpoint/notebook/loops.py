@@ -11,9 +11,11 @@ everything as it was before it first began (what stands before it in its `with` 
 and those that are done are skipped; then the saved state is bound. So nothing is unpickled that is still there, and
 items stay the objects they are.
 
-Two things could go wrong with that, and are looked after:
+Three things could go wrong with that, and are looked after:
 - *The items come in another order* (a set of strings in a new process, results as they complete). Where the order
   does not follow from the inputs, a digest of every item gone through is kept, and compared while skipping.
+- *Items and body draw random numbers by turns* (a generator that shuffles, a body that drops out). Then items made one
+  behind the other are others, in whatever order they come. So the iterator itself is saved, if that is possible.
 - *The loop changes what it goes through* (`for row in rows: row["y"] = …`). Then the items made anew are not those of
   the saved state. So the iterator itself is saved, with the state, in one pickle: what they share stays shared.
 
@@ -39,11 +41,19 @@ from msgspec.structs import replace
 from nbcheckpoint import tensors
 from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.pace import Pace
-from nbcheckpoint.engine.trail import PLAIN, Trail, advance, follow
+from nbcheckpoint.engine.trail import PLAIN, Draws, Trail, advance, follow
 from nbcheckpoint.fingerprint.code import bound_by_target, names_in_tree
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import sharing
-from nbcheckpoint.notebook.items import entered_with, is_ordered, makes_iterator, names_of, parts_of, read_by
+from nbcheckpoint.notebook.items import (
+    MADE_BEFORE,
+    entered_with,
+    is_ordered,
+    makes_iterator,
+    names_of,
+    parts_of,
+    read_by,
+)
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.stretch import NOTHING, UNKNOWN, Items, Numbers, Stretch
 from nbcheckpoint.notebook.weave import LoopNode, loop_key
@@ -58,7 +68,6 @@ NEEDED = (ITERATOR, ITEM)
 """Under these the iterator and the random state at the loop's beginning are kept, and the item a loop around it is at.
 For those around it their number is added. No variable can be called that."""
 
-_RANGE_ITERATOR = type(iter(range(0)))
 _STRETCH = 1 << 14
 _SOON_SECONDS = 0.2
 _DEEP_SHARE = 0.5
@@ -267,10 +276,14 @@ class Loop:
         self._iterator: Any = None
         self._is_own = False
         """Has nobody else that iterator?"""
+        self._is_numbers = False
+        """Was it made of a range, here?"""
         self._node = node
         self._stretch: Stretch = NOTHING
         """The items being given out."""
         self._trail: Trail | None = None
+        self._draws: Draws | None = None
+        """Who draws random numbers, where making an item may."""
         self._by = "condition"
         self._given = False
         """Is the iterator one that was saved?"""
@@ -366,7 +379,8 @@ class Loop:
             return together, "too many objects to tell which variables share them"
         uncertain = self.is_inner and (not self._ordered or bool(self._made_of & together))
         apart = self._bound(user_ns) if self._once else self.held(user_ns)
-        if self._given or self._insists or uncertain or related & together - apart:
+        draws = self._draws is not None and bool(self._draws.by_both())
+        if self._given or self._insists or uncertain or draws or related & together - apart:
             self._by = "iterator"
             more = sharing.closed(together | related, user_ns, lookers_on)
             return more or together, "" if more is not None else "too many objects to tell which variables share them"
@@ -390,16 +404,21 @@ class Loop:
         self.done = 0  # it may have failed and be tried again
         self._given, self._again = False, []
         self.total = len(iterable) if isinstance(iterable, Sized) else 0
+        self._is_numbers = type(iterable) is range
         self._trail = None if self._ordered else Trail()
+        self._draws = Draws() if self._trail is not None and type(self._iterator) not in MADE_BEFORE else None
         self._by = "position"
 
-    def skip(self, progress: Progress) -> bool:
-        """Go behind the items that are done. False: they are not what they were, and it is at its beginning again."""
+    def skip(self, progress: Progress, *, drawing: bool) -> bool:
+        """Go behind the items that are done. False: they are not what they were, and it is at its beginning again.
+
+        `drawing`: making them may draw random numbers.
+        """
         if self._trail is None and not progress.trail:
             self._iterator = advance(self._iterator, progress.done - 1)
             self._last = next(self._iterator, None)
             return True
-        self._iterator, trail, self._last = follow(self._iterator, progress.done, progress.trail)
+        self._iterator, trail, self._last = follow(self._iterator, progress.done, progress.trail, drawing=drawing)
         self._trail = trail or Trail()
         return trail is not None
 
@@ -412,7 +431,7 @@ class Loop:
         """Go on with the one that was saved, from the item it was at, if that is given."""
         self._iterator, self._by, self._given, self._again = iterator, "iterator", True, list(again)
         self.done, self.total = progress.done, progress.total
-        self._is_own = False
+        self._is_own = self._is_numbers = False
 
     def walk(self, boundary: Callable[[], None]) -> Iterator[Any]:
         """The items, with a call of `boundary` between two of them whenever the loop is to be saved."""
@@ -451,11 +470,22 @@ class Loop:
             self._stretch = NOTHING
 
     def _is_range(self) -> bool:
-        return type(self._iterator) is _RANGE_ITERATOR and self._trail is None and not self._again
+        """Is what is left as good as a range? Not if somebody else has the iterator, and may ask it for an item."""
+        return self._is_numbers and self._trail is None and not self._again
 
     def _noted(self, items: Iterator[Any]) -> Iterator[Any]:
         """Each of them noted, if their order is not certain and noting them does not take too long."""
-        return items if self._trail is None or self._trail.problem else map(self._trail.note, items)
+        if self._trail is None or self._trail.problem:
+            return items
+        if self._draws is None:
+            return map(self._trail.note, items)
+        return map(self._noted_made, map(self._draws.asked, itertools.repeat(None)), items)
+
+    def _noted_made(self, _: None, item: Any) -> Any:
+        assert self._draws is not None
+        assert self._trail is not None
+        self._draws.made(item)
+        return self._trail.note(item)
 
     def _length(self) -> int:
         """Of the next stretch. A loop that is to be saved, or has loops inside that are watched, comes back at once."""
@@ -570,7 +600,7 @@ class Loop:
 
     def let_go(self) -> None:
         """Nothing is saved of it any more. The loops of a statement know each other: what they hold would stay."""
-        self._last, self._trail, self.start, self.heads = UNKNOWN, None, {}, {}
+        self._last, self._trail, self._draws, self.start, self.heads = UNKNOWN, None, None, {}, {}
 
 
 def _of(key: str, loop: Loop) -> str:

@@ -174,9 +174,10 @@ def test_what_it_showed_is_shown_again_once(kernel: Kernel) -> None:
     assert kernel.run(cell).stdout == "".join(f"step {i}\n" for i in range(6))
 
 
-def test_a_loop_over_a_set_is_not_continued_in_another_order(kernel: Kernel) -> None:
-    setup = "words = {'w%d' % n for n in range(40)}; seen = []"
-    cell = "%%checkpointed --every 1\nfor w in list(words):\n    seen.append(w)\n    gate(len(seen), 20)"
+@pytest.mark.parametrize("items", ["words", "by_name['all']"])
+def test_a_loop_over_a_set_is_not_continued_in_another_order(kernel: Kernel, items: str) -> None:
+    setup = "words = {'w%d' % n for n in range(40)}; by_name = {'all': words}; seen = []"
+    cell = f"%%checkpointed --every 1\nfor w in list({items}):\n    seen.append(w)\n    gate(len(seen), 20)"
     cut(kernel, cell, setup=setup)
     kernel.run(cell)
     assert kernel.run("sorted(seen) == sorted(words), len(seen)").result == "(True, 40)"
@@ -195,6 +196,81 @@ def test_items_that_depend_on_what_the_loop_changes(kernel: Kernel) -> None:
         again = kernel.run(cell)
         assert again.status == "computed", again.line
         assert kernel.run("out, k").result == wanted
+
+
+DRAWING = {
+    "a generator": "g()",
+    "a generator expression": "(random.random() for _ in range(8))",
+    "map": "map(lambda n: random.random(), range(8))",
+    "zip with a generator": "zip('abcdefgh', (random.random() for _ in range(8)))",
+    "a dataset that is enumerated": "enumerate(ds)",
+    "an item that does not show what was drawn": "hidden()",
+}
+DRAWN_FROM = """out = []; random.seed(3)
+def g():
+    for _ in range(8): yield random.random()
+def hidden():
+    drawn = 0
+    for n in range(8):
+        drawn += random.random()
+        yield n if n < 7 else drawn
+class Dataset:
+    def __getitem__(self, n):
+        if n > 7: raise IndexError(n)
+        return n + random.random()
+ds = Dataset()
+"""
+
+
+@pytest.mark.parametrize("name", DRAWING)
+@pytest.mark.parametrize("body", ["random.random()", "work(len(out))"])
+def test_items_that_draw_random_numbers_are_those_of_one_run(kernel: Kernel, name: str, body: str) -> None:
+    """Where the body draws too, items made one behind the other would be others: how many are done says nothing."""
+    loop = f"for x in {DRAWING[name]}:\n    out.append((x, {body}))\n    gate(len(out), 5)"
+    cell, look = f"%%checkpointed --every 1\n{loop}", "out, random.random()"
+    wanted = uninterrupted(kernel, cell, look, setup=DRAWN_FROM)
+    cut(kernel, cell, setup=DRAWN_FROM)
+    again = kernel.run(cell)
+    assert kernel.run(look).result == wanted
+    if body != "random.random()" or name in ("map", "a dataset that is enumerated"):
+        assert again.status == "resumed", again.line
+    else:
+        assert again.status == "computed", again.line
+
+
+def test_items_that_drew_and_come_in_another_order_are_those_of_one_run(kernel: Kernel) -> None:
+    """They were made one behind the other, to compare them: each leaves the random state it would leave."""
+    setup = "random.seed(3); words = {'w%d' % n for n in range(40)}; seen = []"
+    cell = (
+        "%%checkpointed --every 1\nfor word, x in ((word, random.random()) for word in words):\n"
+        "    seen.append((x, random.getstate()[1][-1]))\n    gate(len(seen), 20)\n"
+        "    if len(seen) > 30: seen.append(random.random())"
+    )
+    wanted = uninterrupted(kernel, cell, "seen, random.random()", setup=setup)
+    cut(kernel, cell, setup=setup)
+    again = kernel.run(cell)
+    assert "comes in another order than before" in again.line, again.line
+    assert kernel.run("seen, random.random()").result == wanted
+
+
+HELD = {
+    "a range": "iter(range(12))",
+    "a range backwards": "reversed(range(12))",
+    "a list": "iter(list(range(12)))",
+    "an enumeration": "enumerate(range(12))",
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_an_iterator_that_the_user_holds_is_the_one_that_is_gone_through(kernel: Kernel, name: str) -> None:
+    setup = f"it = {HELD[name]}; out = []\ndef another(): return next(it, None)\n"
+    loop = "for v in it:\n    out.append((v, another()))\n    gate(len(out), 3)\n    if len(out) == 5:\n        break"
+    cell, look = f"%%checkpointed --every 1\n{loop}", "out, v, list(it)"
+    wanted = uninterrupted(kernel, cell, look, setup=setup)
+    cut(kernel, cell, setup=setup)
+    again = kernel.run(cell)
+    assert again.status == "resumed", again.line
+    assert kernel.run(look).result == wanted
 
 
 def test_a_generator_that_is_left_is_closed_at_once(kernel: Kernel) -> None:
