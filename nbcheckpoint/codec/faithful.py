@@ -5,7 +5,9 @@
     for a list's iterator     pickle moves it back to the end of a list that has meanwhile become shorter
     for an exception          pickle leaves out its cause and context
     for `random`'s generator  pickle writes a copy: it would give the same numbers once more
-    for a frame with attributes, an array of some class    pickle leaves the attributes out
+    for `os.environ`, the context of decimals    pickle writes a copy: it would set nothing
+    for a frame with attributes, an array of some class, a class made from a date    pickle leaves the attributes out
+    for a class made from a dict or list    pickle asks its methods what is in it, and has them fill it again
     for a weak proxy          pickle writes the object behind it: there would be two of them
     for an open file, a view of bytes    cloudpickle writes their content, as text and bytes
     for a class that keeps something out of its pickles and does not make it again    it would come back without that
@@ -18,10 +20,12 @@ from __future__ import annotations
 
 import array
 import copyreg
+import decimal
 import gc
 import io
 import itertools
 import operator
+import os
 import pickle
 import types
 import weakref
@@ -44,8 +48,14 @@ def find(kind: type) -> Reducer | None:
         return _reduce_exception
     if kind.__name__ in ("Random", "RandomState"):
         return _reduce_generator
+    if kind in (decimal.Context, type(os.environ)) or kind.__name__ == "RcParams":
+        return _reduce_settings
     if unpickled.is_frame(kind):
         return _reduce_frame
+    if unpickled.container_of(kind) is not None:
+        return _reduce_container
+    if unpickled.loses_attributes(kind):
+        return _reduce_losing
     if _says_what_it_keeps(kind):
         return _reduce_kept
     return _refuse_file if issubclass(kind, io.IOBase) and kind not in (io.StringIO, io.BytesIO) else None
@@ -117,6 +127,76 @@ def _reduce_generator(generator: Any) -> Any:
     return (unpickled.global_generator, (name,)) if name else NotImplemented
 
 
+def _reduce_settings(settings: Any) -> Any:
+    name = next((name for name, found in unpickled.global_settings() if found is settings), "")
+    return (unpickled.global_setting, (name,)) if name else NotImplemented
+
+
+def _reduce_container(obj: Any) -> Any:
+    kind = type(obj)
+    base = unpickled.container_of(kind)
+    assert base is not None
+    content: tuple[Any, ...] = unpickled.content_of(obj, base)
+    state = _state_of(obj)
+    if base is frozenset:
+        return frozenset.__new__, (kind, content), state, None, None, _set_state
+    made = kind, base, unpickled.made_with(obj, base)
+    return _make_container, made, (base, content, state), None, None, _fill_container
+
+
+def _state_of(obj: Any) -> Any:
+    """As pickle has it: attributes, or those and slots, or what the user's class says, if that is all of it."""
+    if any("__getstate__" in vars(cls) for cls in type.mro(type(obj))[:-1]):
+        state = obj.__getstate__()
+        if _says_what_it_keeps(type(obj)):
+            _check_kept(obj, state)
+        return state
+    attributes = getattr(obj, "__dict__", None)
+    slots = {n: v for n, v in unpickled.own_attributes(obj).items() if n not in (attributes or {})}
+    return (attributes, slots) if slots else attributes or None
+
+
+def _set_state(obj: Any, state: Any) -> None:
+    if hasattr(obj, "__setstate__"):
+        obj.__setstate__(state)
+        return
+    for part in state if isinstance(state, tuple) else (state,):
+        unpickled.set_attributes(obj, part or {})
+
+
+def _make_container(kind: type, base: Any, made_with: tuple[Any, ...]) -> Any:
+    """Not by calling its class, which may have other ideas of what it is made from."""
+    made = base.__new__(kind)
+    base.__init__(made, *made_with)
+    return made
+
+
+def _fill_container(obj: Any, state: tuple[Any, tuple[Any, ...], Any]) -> None:
+    base, content, own = state
+    if issubclass(base, dict):
+        for key, value in content:
+            base.__setitem__(obj, key, value)
+    else:
+        (base.update if base is set else base.extend)(obj, content)
+    if own is not None:
+        _set_state(obj, own)
+
+
+def _reduce_losing(obj: Any) -> Any:
+    made, more = obj.__reduce_ex__(5), unpickled.own_attributes(obj)
+    if not isinstance(made, tuple) or len(made) > 5:
+        return made
+    function, args, state, items, pairs = (*made, None, None, None)[:5]
+    lost = {n: v for n, v in more.items() if not (isinstance(state, dict) and n in state)}
+    return (function, args, (state, lost), items, pairs, _fill_losing) if lost else made
+
+
+def _fill_losing(obj: Any, state: tuple[Any, dict[str, Any]]) -> None:
+    if state[0] is not None:
+        _set_state(obj, state[0])
+    unpickled.set_attributes(obj, state[1])
+
+
 def _reduce_frame(frame: Any) -> Any:
     more = unpickled.attributes_of(frame)
     return with_attributes(frame.__reduce_ex__(5), more) if more else NotImplemented
@@ -135,15 +215,26 @@ def _says_what_it_keeps(kind: type) -> bool:
 
 def _reduce_kept(obj: Any) -> Any:
     made = obj.__reduce_ex__(5)
-    kept: Any = made[2] if len(made) > 2 else None
-    if not isinstance(kept, dict):
-        return made
-    for name, value in getattr(obj, "__dict__", {}).items():
+    _check_kept(obj, made[2] if len(made) > 2 else None)
+    return made
+
+
+def _check_kept(obj: Any, state: Any) -> None:
+    parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
+    if not all(part is None or isinstance(part, dict) for part in parts) or parts == (None,):
+        return
+    kept = {name: value for part in parts for name, value in (part or {}).items()}
+    for name, value in unpickled.own_attributes(obj).items():
         left_out = name not in kept
-        has_default = left_out and any(name in vars(cls) for cls in type.mro(type(obj)))
+        has_default = left_out and any(
+            name in vars(cls) and not _is_slot(vars(cls)[name]) for cls in type.mro(type(obj))
+        )
         if not has_default and (left_out or not _is_kept(value, kept[name])):
             raise pickle.PicklingError(f"its __getstate__ does not keep {name}")
-    return made
+
+
+def _is_slot(member: Any) -> bool:
+    return isinstance(member, types.MemberDescriptorType)
 
 
 def _is_kept(value: Any, kept: Any) -> bool:

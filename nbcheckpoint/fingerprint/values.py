@@ -238,13 +238,16 @@ def is_mutable(kind: type) -> bool:
 
 
 def _is_changeable(kind: type, hashed: type) -> bool:
-    """A class of the user's with a hash of its own, whose attributes can be set all the same."""
+    """A class of the user's with a hash of its own, or of what it was made from, whose attributes can be set all the
+    same."""
     if hashed.__module__ == "torch":
         return tensors.is_tensor(kind)
     if bases.is_of_rows(kind):
         return True
-    if not is_user_code(hashed) or issubclass(kind, (tuple, str, bytes, int, float, enum.Enum)):
+    if issubclass(kind, (tuple, str, bytes, int, float, enum.Enum)):
         return False
+    if not is_user_code(hashed):
+        return unpickled.loses_attributes(kind)
     parameters = kind.__dict__.get("__dataclass_params__")
     return not getattr(parameters, "frozen", False)
 
@@ -469,7 +472,11 @@ class _DigestPickler(pickle.Pickler):
             return ("wrapper", kind.__name__, self._digester.deep(self._label, obj.__wrapped__))
         if obj is hash:
             return ("hash", HASH_SEED)
-        return self._mutable(obj) if is_mutable(kind) else None
+        if kind is types.MethodType and not _is_of_its_class(obj):
+            return ("method", obj.__func__, obj.__self__)
+        if is_mutable(kind):
+            return self._mutable(obj)
+        return self._content(obj) if unpickled.container_of(kind) is not None else None
 
     def _atoms(self, obj: Any) -> Any:
         """Strings and numbers only: none of them needs a word of ours, so pickle goes through them by itself."""
@@ -502,6 +509,8 @@ class _DigestPickler(pickle.Pickler):
             # pandas shares memory between frames that behave as if they did not: look at each by itself.
             return ("frame", self._digester.inner(alone=obj).data(self._label, obj))
         self._hidden(obj)
+        if unpickled.container_of(type(obj)) is not None:
+            return self._content(obj)
         if bases.is_row(obj):
             within = self._digester.meet_memory(self._label, obj) or ()
             return ("row", *within, self._digester.inner().data(self._label, bases.as_array(obj).copy()))
@@ -520,12 +529,27 @@ class _DigestPickler(pickle.Pickler):
                 self._hasher.update(f"<strides {used}{mark}>".encode())
         return None
 
+    def _content(self, obj: Any) -> Any:
+        """Of a class made from a dict, a list or a set: what is in it, whatever its methods show of that."""
+        kind = type(obj)
+        base = unpickled.container_of(kind)
+        assert base is not None
+        content: Any = unpickled.content_of(obj, base)
+        if base in (set, frozenset):
+            content = self._sorted(frozenset(content))
+        attributes = () if _hides(kind) else tuple(sorted(unpickled.own_attributes(obj).items()))
+        return ("content", kind, unpickled.made_with(obj, base), content, attributes)
+
     def _hidden(self, obj: Any) -> None:
         """Attributes that are kept out of pickles: code that reads them depends on them.
 
         What among them cannot be identified (a lock, a handle) is what such methods are written for: not data.
         """
-        hidden = getattr(obj, "__dict__", {}) if _hides(type(obj)) else unpickled.attributes_of(obj)
+        kind = type(obj)
+        hides = _hides(kind)
+        if hides:  # maybe also its class
+            self._hasher.update(f"<{self._digester.deep(self._label, kind)}>".encode())
+        hidden = unpickled.own_attributes(obj) if hides else unpickled.attributes_of(obj)
         for name, value in sorted(hidden.items()):
             try:
                 found = self._digester.data(f"{self._label}.{name}", value)
@@ -561,8 +585,21 @@ def _hides(kind: type) -> bool:
     """Has the user written what its pickles hold?"""
     if kind.__module__.partition(".")[0] in ("builtins", "numpy", "pandas"):
         return False
+    if kind in copyreg.dispatch_table and is_user_code(kind):
+        return True
     own = ("__getstate__", "__reduce__", "__reduce_ex__")
     return any(name in vars(cls) for cls in type.mro(kind)[:-1] if is_user_code(cls) for name in own)
+
+
+def _is_of_its_class(method: types.MethodType) -> bool:
+    """Would its name, looked up where it is bound to, give it again? That is how pickle writes it."""
+    of, name = method.__self__, getattr(method.__func__, "__name__", "")
+    if name in getattr(of, "__dict__", {}) and not isinstance(of, type):
+        return False
+    found = next(
+        (vars(cls)[name] for cls in type.mro(of if isinstance(of, type) else type(of)) if name in vars(cls)), None
+    )
+    return getattr(found, "__func__", found) is method.__func__
 
 
 def _holds_atoms(obj: list[Any] | dict[Any, Any]) -> bool:

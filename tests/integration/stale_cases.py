@@ -205,6 +205,79 @@ CODE = {
 }
 
 DATA = {
+    "what a dict does not show": (
+        "class SD(dict):\n    def items(s): return [(k, s[k]) for k in s if k[0] != '_']\nsd = SD(a=1, _b=2)",
+        "sd = SD(a=1, _b=3)",
+        "r = sd['_b']; s2 = SD(a=1, _b=r)",
+        "r, len(s2), s2",
+    ),
+    "what a list does not show": (
+        "class Odd(list):\n    def __iter__(s): return iter(())\nx = Odd([1, 2])",
+        "x = Odd([1, 3])",
+        "r = x[1]; y = Odd([r])",
+        "r, len(y), y[0]",
+    ),
+    "an attribute of a number": (
+        "import decimal\nclass D(decimal.Decimal): pass\nv = D('1.5'); v.n = 1",
+        "v = D('1.5'); v.n = 2",
+        "r = v.n; w = D(2); w.n = [r]",
+        "r, w, w.n",
+    ),
+    "an attribute of a date, counted up": (
+        "import datetime\nclass Day(datetime.date):\n    n = 0\n    def bump(self): self.n += 1; return self.n\n"
+        "v = Day(2020, 1, 1); w = [v]",
+        "v.n = 5",
+        "r = v.bump()",
+        "r, v.n, w[0] is v",
+    ),
+    "an attribute of a counter": (
+        "import collections\nclass C(collections.Counter): pass\nv = C('aab'); v.n = 1",
+        "v.n = 2",
+        "r = v.n; v.n += 1; u = C('b'); u.n = r",
+        "r, v.n, u.n, u",
+    ),
+    "an attribute in a slot": (
+        "class S:\n    __slots__ = ('a', 'b')\n    def __getstate__(s): return None, {'a': 1}\ns = S(); s.a = s.b = 1",
+        "s.b = 2",
+        "r = s.b",
+        "r",
+    ),
+    "what copyreg leaves out": (
+        "import copyreg\nclass K: pass\ncopyreg.pickle(K, lambda k: (K, ()))\nk = K(); k.n = 1",
+        "k.n = 2",
+        "r = k.n",
+        "r",
+    ),
+    "the class of what is pickled as a name": (
+        "class One:\n    def __reduce__(s): return 'one'\n    def m(s): return 1\none = One()",
+        "class One:\n    def __reduce__(s): return 'one'\n    def m(s): return 2\none = One()",
+        "r = one.m()",
+        "r",
+    ),
+    "a function bound to an instance": (
+        "import types\nclass A: pass\ndef f(self): return 1\na = A(); a.m = types.MethodType(f, a)",
+        "def f(self): return 2\na = A(); a.m = types.MethodType(f, a)",
+        "r = a.m()",
+        "r",
+    ),
+    "a function bound to an instance, by itself": (
+        "class A:\n    def f(self): return 0\ndef f(self): return 1\nm = f.__get__(A())",
+        "def f(self): return 2\nm = f.__get__(A())",
+        "r = m(); n = f.__get__(A())",
+        "r, n()",
+    ),
+    "the context of decimals": (
+        "import decimal; decimal.getcontext().prec = 28",
+        "",
+        "ctx = decimal.getcontext()",
+        "setattr(ctx, 'prec', 4), decimal.Decimal(1) / 3, decimal.getcontext() is ctx",
+    ),
+    "the environment": (
+        "import os",
+        "",
+        "env = os.environ",
+        "env is os.environ",
+    ),
     "a slice of a column": (
         "import pandas as pd",
         "",

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import copyreg
+import datetime
+import decimal
+import fractions
+import io
+import os
+import random
 from array import array
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict, deque
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 import pytest
 
+from nbcheckpoint.codec.pickle import NotebookPickler
+from nbcheckpoint.fingerprint.values import Digester, is_mutable
 from nbcheckpoint.model import Checkpoint
 from nbcheckpoint.store import open_store
 
@@ -192,3 +202,220 @@ class MakesItWhenAsked(LeavesOut):
 def test_what_makes_again_what_it_leaves_out_is_saved(made: type) -> None:
     found = restored(a=made())["a"]
     assert (found.weights, found.lock, found.spare) == ([1], "open", 5)
+
+
+class ShowsSome(dict):  # type: ignore[type-arg]  # of anything
+    """What begins with an underscore is nobody's business."""
+
+    def items(self) -> Any:
+        return [(key, value) for key, value in dict.items(self) if not key.startswith("_")]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key.upper(), value)
+
+
+class ShowsSomeInOrder(OrderedDict):  # type: ignore[type-arg]  # of anything
+    items = ShowsSome.items  # type: ignore[assignment]  # on purpose
+
+
+class ShowsSomeByDefault(defaultdict):  # type: ignore[type-arg]  # of anything
+    items = ShowsSome.items  # type: ignore[assignment]  # on purpose
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(list, **more)
+
+
+class Bag(Counter):  # type: ignore[type-arg]  # of anything
+    def __init__(self, **more: Any) -> None:
+        super().__init__(more)
+        self.label = "a bag"
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+
+class _Backwards:
+    __slots__ = ()
+
+    def __iter__(self) -> Any:
+        return reversed(sorted(super().__iter__())[1:])  # type: ignore[misc]  # of what it is mixed into
+
+    def append(self, item: Any) -> None:
+        super().append(-item)  # type: ignore[misc]
+
+
+class BackwardsList(_Backwards, list):  # type: ignore[type-arg]  # of anything
+    __slots__ = ("label",)
+
+
+class BackwardsDeque(_Backwards, deque):  # type: ignore[type-arg]
+    pass
+
+
+class BackwardsSet(_Backwards, set):  # type: ignore[type-arg]
+    pass
+
+
+class BackwardsFrozenset(_Backwards, frozenset):  # type: ignore[type-arg]
+    pass
+
+
+_pairs = {"a": 1, "_b": 2}
+_shown_in_part: list[tuple[Any, Any, Any]] = [
+    (dict, ShowsSome(_pairs), ShowsSome({"a": 1, "_b": 3})),
+    (dict, ShowsSomeInOrder(_pairs), ShowsSomeInOrder(_b=2, a=1)),
+    (dict, ShowsSomeByDefault(**_pairs), ShowsSomeByDefault(a=1, _b=3)),
+    (dict, Bag(a=1, b=2), Bag(a=1, b=3)),
+    (list, BackwardsList([1, 2, 3]), BackwardsList([0, 2, 3])),
+    (deque, BackwardsDeque([1, 2, 3], 5), BackwardsDeque([0, 2, 3], 5)),
+    (set, BackwardsSet([1, 2, 3]), BackwardsSet([0, 2, 3])),
+    (frozenset, BackwardsFrozenset([1, 2, 3]), BackwardsFrozenset([0, 2, 3])),
+]
+
+
+@pytest.mark.parametrize(("base", "value", "other"), _shown_in_part, ids=lambda v: type(v).__name__)
+def test_a_container_of_the_users_comes_back_with_what_is_in_it_whatever_it_shows(
+    base: Any, value: Any, other: Any
+) -> None:
+    value.label = [value]
+    found = restored(x=value)["x"]
+    assert base.__repr__(found) == base.__repr__(value)
+    assert (type(found), found.label[0] is found) == (type(value), True)
+    assert getattr(found, "default_factory", None) is getattr(value, "default_factory", None)
+    assert getattr(found, "maxlen", None) == getattr(value, "maxlen", None)
+    del value.label, found.label
+    other.__dict__.pop("label", None) if hasattr(other, "__dict__") else None
+    assert Digester().digest("x", found) == Digester().digest("x", value) != Digester().digest("x", other)
+
+
+class Price(decimal.Decimal):
+    note: Any = None
+
+
+class Day(datetime.date):
+    note: Any = None
+
+
+class Share(fractions.Fraction):
+    __slots__ = ("note",)
+
+
+class Place(type(Path())):  # type: ignore[misc]  # whichever it is here
+    note: Any = None
+
+
+class Tally(Counter):  # type: ignore[type-arg]
+    note: Any = None
+
+
+class Groups(defaultdict):  # type: ignore[type-arg]
+    note: Any = None
+
+
+class Dice(random.Random):
+    note: Any = None
+
+
+_noted = [Price("1.5"), Day(2020, 1, 2), Share(1, 2), Place("x"), Tally("aab"), Groups(list, a=[1]), Dice(3)]
+
+
+@pytest.mark.parametrize("value", _noted, ids=lambda v: type(v).__name__)
+def test_attributes_that_a_class_of_pythons_own_does_not_pickle_come_back_and_count(value: Any) -> None:
+    value.note = [value, 1]
+    found = restored(x=value)["x"]
+    assert (type(found), found.note[0] is found, found.note[1]) == (type(value), True, 1)
+    assert Digester().digest("x", found) == Digester().digest("x", value)
+    assert found == value or isinstance(value, Dice)
+    found.note[1] = 2
+    assert Digester().digest("x", found) != Digester().digest("x", value)
+    assert is_mutable(type(value))
+    del value.note
+
+
+class Sealed:
+    __slots__ = ("kept", "left")
+
+    def __init__(self, left: Any) -> None:
+        self.kept, self.left = 1, left
+
+    def __getstate__(self) -> Any:
+        return None, {"kept": self.kept}
+
+
+class Registered:
+    def __init__(self, left: Any) -> None:
+        self.left = left
+
+
+copyreg.pickle(Registered, lambda found: (Registered, (0,)))
+
+
+class ByName:
+    left: Any = None
+
+    def __reduce__(self) -> str:
+        return "BY_NAME"
+
+
+BY_NAME = ByName()
+
+
+@pytest.mark.parametrize("made", [Sealed, Registered])
+def test_what_a_class_keeps_out_of_its_pickles_counts(made: Any) -> None:
+    assert Digester().digest("x", made(1)) != Digester().digest("x", made(2))
+    assert Digester().digest("x", made(1)) == Digester().digest("x", made(1))
+
+
+def test_what_is_left_in_a_slot_is_missed() -> None:
+    with open_store("memory://") as store:
+        (refused,) = store.save(DRAFT, {"x": Sealed(1)}).checkpoint.not_saved
+    assert refused.why == "its __getstate__ does not keep left"
+
+
+def test_the_class_of_what_is_pickled_as_a_name_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Digester().digest("x", BY_NAME)
+    monkeypatch.setattr(ByName, "left", 5)
+    assert Digester().digest("x", BY_NAME) != before
+
+
+class Has:
+    def __init__(self, what: Any = None) -> None:
+        self.what = what
+
+    def run(self) -> int:
+        return 1
+
+
+def _two(self: Any) -> int:
+    return 2
+
+
+def _three(self: Any) -> int:
+    return 3
+
+
+_two.__name__ = _three.__name__ = "run"
+
+
+def test_a_method_is_the_function_it_was_made_from() -> None:
+    methods = [MethodType(function, Has()) for function in (Has.run, _two, _three)]
+    assert len({Digester().digest("m", method) for method in methods}) == 3
+    assert Digester().digest("m", Has().run) == Digester().digest("m", methods[0])
+    obj = Has()
+    obj.what = obj.run = MethodType(_two, obj)  # type: ignore[method-assign]
+    found = restored(obj=obj, method=Has.run.__get__(obj))
+    assert (found["obj"].run(), found["obj"].what(), found["method"]()) == (2, 2, 1)
+    assert found["obj"].run.__self__ is found["method"].__self__ is found["obj"]
+
+
+def test_the_settings_of_everybody_are_those_of_everybody() -> None:
+    found = restored(context=decimal.getcontext(), other=decimal.Context(prec=7), environment=os.environ)
+    assert found["context"] is decimal.getcontext()
+    assert (found["other"].prec, found["environment"] is os.environ) == (7, True)
+
+
+def test_the_environment_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBC_TEST_SECRET", "do not keep me")
+    written = io.BytesIO()
+    NotebookPickler(written, protocol=5).dump([os.environ, os.environb])
+    assert b"do not keep me" not in written.getvalue()
