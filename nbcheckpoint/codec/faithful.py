@@ -89,9 +89,10 @@ def _iterator(of: dict[Any, Any], name: str, passed: int) -> Any:
 
 def _reduce_place(iterator: Any) -> Any:
     let_go = all(isinstance(part, type) for part in gc.get_referents(iterator))
-    if let_go and not operator.length_hint(iterator):  # it is over
-        return _over, _places[type(iterator)]
     made = iterator.__reduce__()
+    # From Python 3.13 on, one that has gone backwards does not let go of its list; but its pickle has no place in it.
+    if (let_go or len(made) == 2) and not operator.length_hint(iterator):  # it is over
+        return _over, _places[type(iterator)]
     of, at = made[1][0], made[2] if len(made) > 2 else 0
     if at > len(of) - (made[0] is reversed):
         raise pickle.PicklingError("an iterator that is beyond the end of what has become shorter")
