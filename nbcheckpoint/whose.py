@@ -12,14 +12,44 @@ import sys
 import sysconfig
 import types
 from functools import lru_cache
+from typing import Any
+
+
+def home_of(thing: Any) -> str:
+    """The module that a class, a function or a module says it comes from, or nothing. Never raises.
+
+    Classes are asked through Python itself: a metaclass may answer anything.
+    """
+    try:
+        if isinstance(thing, type):
+            found = _MODULE_OF.__get__(thing)
+        else:
+            found = vars(thing).get("__name__") if isinstance(thing, types.ModuleType) else thing.__module__
+    except Exception:  # whatever stands there
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def package_of(thing: Any) -> str:
+    """The package at the root of that: `pandas`."""
+    return home_of(thing).partition(".")[0]
+
+
+def name_of(kind: type) -> str:
+    """What a class is called, where it comes from, whatever its metaclass says."""
+    return str(_NAME_OF.__get__(kind))
+
+
+_MODULE_OF: Any = type.__dict__["__module__"]
+_NAME_OF: Any = type.__dict__["__qualname__"]
 
 
 def is_user_code(thing: types.FunctionType | type | types.ModuleType) -> bool:
     """Written by the user (the notebook, or a module outside of Python and its installed packages)?"""
     if isinstance(thing, types.ModuleType):
         return _is_own(thing)
-    name = getattr(thing, "__module__", None)
-    if isinstance(thing, types.FunctionType) and name != home_of(thing) and _is_known_as_own(home_of(thing)):
+    name = home_of(thing)
+    if isinstance(thing, types.FunctionType) and name != reads_from(thing) and _is_known_as_own(reads_from(thing)):
         return True  # it says that it is another's: `functools.wraps`
     if not name or name == "__main__":
         return True
@@ -29,9 +59,9 @@ def is_user_code(thing: types.FunctionType | type | types.ModuleType) -> bool:
     return _is_own(module)
 
 
-def home_of(function: types.FunctionType) -> str:
+def reads_from(function: types.FunctionType) -> str:
     """The module whose variables it reads, whatever it says of itself."""
-    return function.__globals__.get("__name__") or function.__module__ or "__main__"
+    return function.__globals__.get("__name__") or home_of(function) or "__main__"
 
 
 def _is_known_as_own(name: str) -> bool:
@@ -46,16 +76,17 @@ def _by_a_statement(cls: type) -> bool:
 
 def _is_own(module: types.ModuleType) -> bool:
     """A module that has no file is a package without an `__init__`, part of Python, made by a library, or by hand."""
-    path = getattr(module, "__file__", None)
-    if path:
+    held = vars(module)  # what it would make up when asked is not to be asked for
+    path = held.get("__file__")
+    if isinstance(path, str) and path:
         return is_user_file(path)
-    folders = getattr(module, "__path__", None)
+    folders = held.get("__path__")
     if folders:
-        return any(is_user_file(os.path.join(folder, "__init__.py")) for folder in list(folders))
-    name = module.__name__
+        return any(is_user_file(os.path.join(str(folder), "__init__.py")) for folder in list(folders))
+    name = home_of(module)
     if name == "__main__":
         return True
-    if getattr(module, "__spec__", None) is not None or name in sys.builtin_module_names:
+    if held.get("__spec__") is not None or name in sys.builtin_module_names:
         return False
     above = sys.modules.get(name.rpartition(".")[0])
     return _is_own(above) if above is not None else sys.modules.get(name) is not module

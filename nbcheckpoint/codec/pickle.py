@@ -44,6 +44,7 @@ from nbcheckpoint.codec.preview import type_name
 from nbcheckpoint.errors import StoreError
 from nbcheckpoint.model import Blob, NotSaved
 from nbcheckpoint.patience import TookTooLong
+from nbcheckpoint.whose import home_of, name_of
 
 OUT_OF_BAND = 1 << 16
 """Smaller buffers stay in the stream: a blob of their own would cost more than it saves."""
@@ -255,7 +256,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             reduced = reducer(obj)
             if reduced is not NotImplemented:
                 return reduced
-        if isinstance(obj, (type, types.FunctionType)) and obj.__module__ == "__main__":
+        if isinstance(obj, (type, types.FunctionType)) and home_of(obj) == "__main__":
             if is_live(obj):
                 self.live.add(obj.__qualname__)
                 return NotImplemented  # pickle's own way: by reference
@@ -267,7 +268,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             return self.memory.reduce(obj)
         if is_of_rows(kind):
             return self.memory.reduce_row(obj) if is_row(obj) else NotImplemented
-        if kind.__module__.startswith("pandas."):
+        if home_of(kind).startswith("pandas."):
             self.memory.meet_frame(obj)
         elif reducer is None and not issubclass(kind, (type, types.FunctionType)):
             _plain.add(kind)
@@ -306,7 +307,7 @@ def register_reducer(type_path: str, reducer: Reducer) -> None:
 
 def _find_reducer(kind: type) -> Reducer | None:
     load_plugins()
-    found = _registered.get(f"{kind.__module__}.{kind.__qualname__}") or faithful.find(kind) or tensors.find(kind)
+    found = _registered.get(f"{home_of(kind)}.{name_of(kind)}") or faithful.find(kind) or tensors.find(kind)
     _reducers[kind] = found
     return found
 
@@ -326,7 +327,7 @@ def load_plugins() -> None:
 
 def is_live(obj: type | types.FunctionType) -> bool:
     """Does its module hold this very object under its own name?"""
-    found: Any = sys.modules.get(obj.__module__)
+    found: Any = sys.modules.get(home_of(obj))
     for part in obj.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is obj

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from nbcheckpoint.redact import HIDDEN, is_secret, redact
+from nbcheckpoint.whose import name_of, package_of
 
 MAX_TEXT = 200
 
@@ -54,8 +55,8 @@ _short = _Short()
 def type_name(value: object) -> str:
     """`DataFrame` of pandas is `pandas.DataFrame`, a notebook's own class is just `Model`."""
     cls = type(value)
-    module = cls.__module__.partition(".")[0]
-    return cls.__qualname__ if module in ("builtins", "__main__") else f"{module}.{cls.__qualname__}"
+    package, name = package_of(cls), name_of(cls)
+    return name if package in ("builtins", "__main__") else f"{package}.{name}"
 
 
 def shape_of(value: object) -> str:
@@ -90,5 +91,5 @@ def _preview(value: Any) -> str:
 
 
 def _is_from(value: object, *packages: str) -> bool:
-    package = type(value).__module__.partition(".")[0]
+    package = package_of(type(value))
     return package in packages and package in sys.modules

@@ -40,7 +40,7 @@ from blake3 import blake3
 from nbcheckpoint import bases, patience, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import Names, digest_code, functions_of, names_in
-from nbcheckpoint.whose import home_of, is_user_code
+from nbcheckpoint.whose import home_of, is_user_code, name_of, package_of, reads_from
 
 HASH_SEED = hash("nbcheckpoint")
 """The hash of a text is another one in every process, unless PYTHONHASHSEED is set."""
@@ -98,7 +98,7 @@ def likely_seconds(value: Any, depth: int = 3) -> float:
         first = next(iter(value.values() if type(value) is dict else value))
         inside = likely_seconds(first, depth - 1) if depth else 0.0
         return len(value) * (_OBJECT_SECONDS + inside + _MUTABLE_SECONDS * (type(first) in (list, dict, set)))
-    if _is_array(value) or type(value).__module__.partition(".")[0] == "pandas":
+    if _is_array(value) or package_of(type(value)) == "pandas":
         dtypes: Any = getattr(value, "dtypes", None)
         kinds = dtypes.tolist() if hasattr(dtypes, "tolist") else [getattr(value, "dtype", None)]
         objects = sum(getattr(kind, "kind", "") == "O" for kind in kinds)
@@ -143,7 +143,7 @@ def _expand(
     if not isinstance(value, types.ModuleType) or any(value is found for found in path):
         return
     held = vars(value)
-    own = is_user_code(value) and value.__name__ != "__main__"
+    own = is_user_code(value) and home_of(value) != "__main__"
     whole = own and (whole or label.rpartition(".")[2] in names.handed_on or "__dict__" in names.attributes)
     for name in sorted(_content(value) if whole else names.attributes & held.keys()):
         if own or _may_be_put_there(name, held[name]):
@@ -188,12 +188,12 @@ def code_of(value: Any) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
     """The code a function or class of the user's brings along, with the namespace it reads from."""
     value = getattr(value, "__wrapped__", value) if _is_wrapper(value) else standing_for(value)
     if isinstance(value, types.FunctionType) and is_user_code(value):
-        yield value.__code__, value.__globals__, home_of(value)
+        yield value.__code__, value.__globals__, reads_from(value)
     elif isinstance(value, type) and is_user_code(value):
         for cls in (*value.__mro__, *type.mro(type(value))):
             if is_user_code(cls):
                 for _, function in functions_of(cls):
-                    yield function.__code__, function.__globals__, home_of(function)
+                    yield function.__code__, function.__globals__, reads_from(function)
 
 
 def reads_data(code: Any) -> bool:
@@ -204,7 +204,7 @@ def reads_data(code: Any) -> bool:
 
 def _is_wrapper(value: Any) -> bool:
     """functools.lru_cache and friends: callables that are not functions but wrap one."""
-    return type(value).__module__ == "functools" and hasattr(value, "__wrapped__")
+    return home_of(type(value)) == "functools" and hasattr(value, "__wrapped__")
 
 
 _abc_dump: Any = getattr(abc, "_get_dump", lambda cls: ((),))
@@ -217,7 +217,7 @@ def _registered(cls: type) -> str:
         return ""
     registry = _abc_dump(cls)[0]
     known = [found for reference in registry if (found := reference()) is not None]
-    return "".join(sorted(f"{found.__module__}.{found.__qualname__};" for found in known))
+    return "".join(sorted(f"{home_of(found)}.{name_of(found)};" for found in known))
 
 
 def standing_for(value: Any) -> Any:
@@ -240,7 +240,7 @@ def is_mutable(kind: type) -> bool:
 def _is_changeable(kind: type, hashed: type) -> bool:
     """A class of the user's with a hash of its own, or of what it was made from, whose attributes can be set all the
     same."""
-    if hashed.__module__ == "torch":
+    if home_of(hashed) == "torch":
         return tensors.is_tensor(kind)
     if bases.is_of_rows(kind):
         return True
@@ -307,7 +307,7 @@ class Digester:
             if isinstance(value, type) and is_user_code(value):
                 return self.cls(label, value)
             if isinstance(value, types.ModuleType):
-                return blake3(f"module {value.__name__}".encode()).hexdigest()
+                return blake3(f"module {home_of(value)}".encode()).hexdigest()
             if isinstance(value, types.FunctionType) and not value.__closure__:
                 return blake3(f"function {value.__module__}.{value.__qualname__}".encode()).hexdigest()
             return self.data(label, value)
@@ -342,7 +342,7 @@ class Digester:
         """Everything the user wrote in the class and its bases."""
         hasher = blake3()
         for base in (*cls.__mro__, *type.mro(type(cls))):
-            hasher.update(f"{base.__module__}.{base.__qualname__};".encode())
+            hasher.update(f"{home_of(base)}.{name_of(base)};".encode())
             if not is_user_code(base):
                 continue
             notes = vars(base).get("__annotations__") or {}
@@ -462,8 +462,8 @@ class _DigestPickler(pickle.Pickler):
                 )
             return None
         if isinstance(obj, types.ModuleType):
-            own = is_user_code(obj) and obj.__name__ != "__main__"
-            return ("module", obj.__name__, self._digester.deep(self._label, obj) if own else "")
+            own = is_user_code(obj) and home_of(obj) != "__main__"
+            return ("module", home_of(obj), self._digester.deep(self._label, obj) if own else "")
         if hasattr(kind, "__nbcheckpoint_code__"):
             return ("code", self._digester.deep(self._label, standing_for(obj)))
         if _is_wrapper(obj):
@@ -583,7 +583,7 @@ class _DigestPickler(pickle.Pickler):
 
 def _hides(kind: type) -> bool:
     """Has the user written what its pickles hold?"""
-    if kind.__module__.partition(".")[0] in ("builtins", "numpy", "pandas"):
+    if package_of(kind) in ("builtins", "numpy", "pandas"):
         return False
     if kind in copyreg.dispatch_table and is_user_code(kind):
         return True
@@ -639,7 +639,7 @@ def _is_unread(obj: Any) -> bool:
 
 
 def _is_copy_on_write(obj: Any) -> bool:
-    if type(obj).__module__.partition(".")[0] != "pandas":
+    if package_of(type(obj)) != "pandas":
         return False
     pandas = sys.modules["pandas"]
     if not isinstance(obj, (pandas.DataFrame, pandas.Series)):

@@ -20,6 +20,7 @@ from nbcheckpoint.model import Step
 from nbcheckpoint.notebook import line, weave
 from nbcheckpoint.notebook.leaves import Running
 from nbcheckpoint.redact import redact_source
+from nbcheckpoint.whose import package_of
 
 
 @dataclass
@@ -86,9 +87,7 @@ def note_interrupts(running: Running, ask: Callable[[], bool] | None = None) -> 
     """
     if threading.current_thread() is not threading.main_thread():
         return lambda: None
-    before: Any = signal.getsignal(signal.SIGINT)
-    while isinstance(before, _Noted) and before.running is None:
-        before = before.before  # the user's code has put one back that was there when its statement ran
+    before = _underneath(signal.getsignal(signal.SIGINT))
     if not callable(before):
         return lambda: None
     noted = _Noted(before, running, ask)
@@ -97,7 +96,7 @@ def note_interrupts(running: Running, ask: Callable[[], bool] | None = None) -> 
     def undo() -> None:
         noted.running = noted.ask = None
         if signal.getsignal(signal.SIGINT) is noted:
-            signal.signal(signal.SIGINT, noted.before)
+            signal.signal(signal.SIGINT, before)
 
     return undo
 
@@ -118,6 +117,13 @@ class _Noted:
         if self.running is not None:
             self.running.interrupted = True
         return self.before
+
+
+def _underneath(handler: Any) -> Any:
+    """The handler itself, where the user's code has put back one that was there while an earlier statement ran."""
+    while isinstance(handler, _Noted) and handler.running is None:
+        handler = handler.before
+    return handler
 
 
 def _go_on(number: int, frame: Any) -> None:
@@ -143,7 +149,7 @@ def quick_size(value: Any, depth: int = 4) -> int:
         size = None
     if isinstance(size, int):
         return size
-    if type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "memory_usage"):
+    if package_of(type(value)) == "pandas" and hasattr(value, "memory_usage"):
         used = value.memory_usage(index=False)
         return int(used.sum()) if hasattr(used, "sum") else int(used)
     if type(value) in (list, tuple, dict) and len(value) <= 1000 and depth:  # it may contain itself

@@ -73,7 +73,7 @@ from nbcheckpoint.notebook.outputs import Recorder, replay
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.redact import is_secret, redact
 from nbcheckpoint.units import say_duration, say_size
-from nbcheckpoint.whose import is_user_code
+from nbcheckpoint.whose import home_of, is_user_code, name_of
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 ALIAS_WALK = 20_000
@@ -494,7 +494,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             for part in path[:-1]:
                 owner = getattr(owner, part, None) if isinstance(owner, (types.ModuleType, type)) else None
             if isinstance(owner, type) and not is_user_code(owner) and path[-1] in vars(owner):
-                yield f"{owner.__module__}.{owner.__qualname__}.{path[-1]}", vars(owner)[path[-1]]
+                yield f"{home_of(owner)}.{name_of(owner)}.{path[-1]}", vars(owner)[path[-1]]
 
     def _is_granted(self, name: str) -> bool:
         """Does IPython or Python itself provide it, and is it still what was provided?"""

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from nbcheckpoint.whose import package_of
+
 Kind = Literal["plain", "list", "dict", "array", "frame"]
 
 _PLAIN: Final = frozenset({int, float, complex, bool, type(None), str, bytes, slice, type(...)})
@@ -152,7 +154,7 @@ def thing(value: Any) -> Thing:
         return Thing("list", len(value), value)
     if kind is dict:
         return Thing("dict", len(value), value)
-    library = kind.__module__.partition(".")[0]
+    library = package_of(kind)
     if library == "numpy":
         numpy = sys.modules["numpy"]
         if isinstance(value, numpy.generic):

@@ -16,6 +16,7 @@ from typing import Any
 from nbcheckpoint import tensors
 from nbcheckpoint.engine.trail import PLAIN
 from nbcheckpoint.fingerprint.values import code_of, reach, reads_of
+from nbcheckpoint.whose import package_of
 
 _ORDERED = (list, tuple, str, bytes, bytearray, dict, range, *PLAIN)
 _LIBRARIES = ("numpy", "pandas")
@@ -65,7 +66,7 @@ def parts_of(target: ast.expr | None, item: Any) -> dict[str, Any]:
 
 def unwrap_bar(iterable: Any) -> tuple[Any, Any]:
     """(the tqdm bar, what it goes through), or (None, the thing itself)."""
-    if type(iterable).__module__.partition(".")[0] == "tqdm" and getattr(iterable, "iterable", None) is not None:
+    if package_of(type(iterable)) == "tqdm" and getattr(iterable, "iterable", None) is not None:
         return iterable, iterable.iterable
     return None, iterable
 
@@ -155,21 +156,21 @@ def _is_orderly(value: Any) -> bool:
 
 
 def _is_of_library(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] in _LIBRARIES
+    return package_of(type(value)) in _LIBRARIES
 
 
 def _gives_order(function: ast.expr, user_ns: dict[str, Any]) -> bool:
     """A builtin, a bar, a method of something orderly, or a function of a library that does what it is told."""
     if isinstance(function, ast.Name):
         name, value = function.id, user_ns.get(function.id)
-        module = (getattr(value, "__module__", "") or "").partition(".")[0]
+        module = package_of(value)
         return (name in _ORDERLY and name not in user_ns) or module in ("tqdm", "itertools")
     if not isinstance(function, ast.Attribute):
         return False
     base = function.value
     value = user_ns.get(base.id) if isinstance(base, ast.Name) else None
     if isinstance(value, types.ModuleType):
-        return value.__name__.partition(".")[0] in ("itertools", "tqdm", "numpy", "math")
+        return package_of(value) in ("itertools", "tqdm", "numpy", "math")
     return function.attr != "sample" and is_ordered(base, user_ns)
 
 

@@ -34,7 +34,7 @@ from nbcheckpoint.model import Checkpoint, Input, Reason, Step
 from nbcheckpoint.notebook import namespace, sharing
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.outputs import Recorder
-from nbcheckpoint.whose import is_user_code
+from nbcheckpoint.whose import is_user_code, package_of
 
 if TYPE_CHECKING:
     from nbcheckpoint.notebook.loops import Loops
@@ -354,8 +354,7 @@ def _has_text(value: Any, depth: int = 2) -> bool:
 
 
 def _root_package(value: Any) -> str:
-    module = value.__name__ if isinstance(value, types.ModuleType) else type(value).__module__
-    return str(module).partition(".")[0]
+    return package_of(value if isinstance(value, types.ModuleType) else type(value))
 
 
 def modules_in(identity: Identity) -> dict[str, dict[str, Any]]:
@@ -408,6 +407,6 @@ def _threads() -> Iterator[int | None]:
     own = ("nbcheckpoint", "IPythonHistorySavingThread")
     for thread in threading.enumerate():
         target = getattr(thread, "_target", None)
-        of = {type(thread).__module__.partition(".")[0], (getattr(target, "__module__", "") or "").partition(".")[0]}
+        of = {package_of(type(thread)), package_of(target)}
         if not thread.name.startswith(own) and of.isdisjoint(_LIBRARY_THREADS):
             yield thread.ident

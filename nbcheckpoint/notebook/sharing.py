@@ -24,7 +24,7 @@ from typing import Any
 from nbcheckpoint import bases, tensors, unpickled
 from nbcheckpoint.fingerprint.values import is_mutable
 from nbcheckpoint.notebook.namespace import is_user_name
-from nbcheckpoint.whose import is_user_code
+from nbcheckpoint.whose import home_of, is_user_code, package_of
 
 _CODE = (
     *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType),
@@ -156,7 +156,7 @@ def _refers_to(obj: Any) -> list[Any] | None:
     tensor = tensors.kind()
     if isinstance(obj, _SUSPENDED) or (tensor is not None and isinstance(obj, tensor)):
         return None
-    if str(type(obj).__module__).partition(".")[0] == "torch":
+    if package_of(type(obj)) == "torch":
         return None  # its memory is held by tensors without a word to Python
     of_array = _in_array(obj) if _is_array(obj) or bases.is_row(obj) else ()
     return [*of_array, *_not_plain(_inside(obj))] if of_array is not None else None
@@ -281,8 +281,12 @@ def _held_by(obj: Any) -> Iterator[Any]:
         yield from vars(obj).values()
     elif isinstance(obj, (types.BuiltinFunctionType, types.MethodType)):
         yield obj.__self__
-    elif isinstance(obj, (type, types.ModuleType)) and is_user_code(obj) and obj.__name__ != "__main__":
+    elif isinstance(obj, (type, types.ModuleType)) and is_user_code(obj) and not _is_notebook(obj):
         yield from (value for name, value in vars(obj).items() if not name.startswith("__"))
+
+
+def _is_notebook(obj: type | types.ModuleType) -> bool:
+    return isinstance(obj, types.ModuleType) and home_of(obj) == "__main__"
 
 
 def _filled(cell: types.CellType) -> bool:

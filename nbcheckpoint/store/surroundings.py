@@ -19,6 +19,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from nbcheckpoint.model import Record
+from nbcheckpoint.whose import package_of
 
 if TYPE_CHECKING:
     from nbcheckpoint.store import Store
@@ -58,10 +59,8 @@ def packages(namespace: Iterable[Any]) -> dict[str, str]:
     for value in list(namespace):
         # By type, so that no attribute of the user's own objects is asked for: a weak proxy's may be gone.
         kind = type(value)
-        if issubclass(kind, ModuleType):
-            found.add(ModuleType.__getattribute__(value, "__name__").partition(".")[0])
-        elif issubclass(kind, (FunctionType, type)):
-            found.add(str(value.__module__).partition(".")[0])
+        if issubclass(kind, (ModuleType, FunctionType, type)):
+            found.add(package_of(value))
     installed = {name: _installed(name, _site()) for name in sorted(found - sys.stdlib_module_names)[:MOST_PACKAGES]}
     return {name: version for name, version in installed.items() if version}
 

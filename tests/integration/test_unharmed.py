@@ -228,3 +228,41 @@ def test_a_handler_that_is_put_back_by_a_later_statement_holds_nothing(kernel: K
         stopped = kernel.run(mark + "signal.raise_signal(signal.SIGINT)", fails=True)
         assert stopped.error == "KeyboardInterrupt"
         assert "nbcheckpoint/" not in "".join(stopped.traceback)
+
+
+ODD_THINGS = {
+    "a module without a name": "import types\nodd = types.ModuleType('odd')\ndel odd.__name__",
+    "a module whose name is no text": "import types\nodd = types.ModuleType('odd')\nodd.__name__ = []",
+    "a module without a name that is imported": "import sys, types\nsys.modules['odd'] = types.ModuleType('odd')\n"
+    "del sys.modules['odd'].__name__",
+    "a class that does not say where it comes from": "class M(type):\n    @property\n"
+    "    def __module__(cls): raise OSError\n"
+    "class K(metaclass=M): pass\nodd = K()",
+    "a class that comes from nowhere": "class K:\n    __module__ = []\nodd = [K()]\ndef f(): return K",
+    "a function that comes from nowhere": "def odd(): return 1\nodd.__module__ = []\nodds = [odd]",
+    "a script that is over": "open('script.py', 'w').write('import asyncio\\nasync def co(): return 5')\n"
+    "%run script.py\nt = asyncio.create_task(co())\nv = await t\ndel t",
+}
+
+
+@pytest.mark.parametrize("name", ODD_THINGS)
+def test_an_odd_thing_does_not_keep_other_cells_from_being_saved(kernel: Kernel, name: str) -> None:
+    cells = "x = [len('ab')]", "y = {'x': x, 'n': [3]}", "odd = y['x'].append(5)", "z = [x, y]"
+    for turn in "computed", "restored":
+        kernel.run(ODD_THINGS[name])
+        for cell in cells:
+            shown = kernel.run(f"%%checkpointed\n{cell}")
+            assert shown.status == turn, shown.line
+        assert kernel.run("z").result == "[[2, 5], {'x': [2, 5], 'n': [3]}]"
+        kernel.kill()
+        kernel.start()
+        kernel.run("%load_ext nbcheckpoint")
+
+
+def test_an_odd_thing_may_be_used(kernel: Kernel) -> None:
+    for text in ODD_THINGS.values():
+        kernel.run(text)
+        for cell in "same = odd", "shown = repr(odd)[:3]", "for i in [odd]: pass", "kept = [odd]", "odd = None":
+            assert "fault" not in kernel.run(f"%%checkpointed\n{cell}").line
+    kernel.run(ODD_THINGS["a script that is over"])
+    assert "fault" not in kernel.run("%%checkpointed\nt = asyncio.create_task(co())\nw = await t").line
