@@ -18,13 +18,15 @@ from typing import Any
 def home_of(thing: Any) -> str:
     """The module that a class, a function or a module says it comes from, or nothing. Never raises.
 
-    Classes are asked through Python itself: a metaclass may answer anything.
+    Classes are asked through Python itself: a metaclass may answer anything. But where that gives no text, as with the
+    functions of Cython, the metaclass is the one who knows.
     """
     try:
-        if isinstance(thing, type):
-            found = _MODULE_OF.__get__(thing)
-        else:
-            found = vars(thing).get("__name__") if isinstance(thing, types.ModuleType) else thing.__module__
+        found = _MODULE_OF.__get__(thing) if isinstance(thing, type) else None
+        if isinstance(thing, types.ModuleType):
+            found = vars(thing).get("__name__")
+        elif not isinstance(found, str):
+            found = thing.__module__
     except Exception:  # whatever stands there
         return ""
     return found if isinstance(found, str) else ""
