@@ -6,6 +6,10 @@ and by nothing else, and that can be seen from the objects themselves. Python co
 where all are accounted for, by each other, by names and by whoever is known to look on, no other variable can lead
 there. Those are the sums Python's collector of cycles does, and they rest on the same ground: no object shows it more
 references than it holds. One that shows fewer, or does not count, leaves a doubt; then everything is walked through.
+
+From pandas 3 on, frames and columns that lie in the same memory behave as if they did not: who is about to write and is
+not alone copies it first. Such memory is *lent*, and makes nobody share anything, but for those who have it otherwise:
+an array that looks into a frame.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import weakref
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from nbcheckpoint import bases, tensors, unpickled
 from nbcheckpoint.fingerprint.values import is_mutable
@@ -44,6 +48,25 @@ _BUILTIN = frozenset({list, tuple, dict})
 """Nobody can refer to these weakly."""
 _SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType)
 """What is on their stacks may be shown and not be counted, from Python 3.14 on."""
+
+
+class Lent(NamedTuple):
+    """Memory of frames and columns."""
+
+    memory: Any
+    among: set[int]
+    """Which of those groups that keep count of each other have it."""
+
+
+class Reached(NamedTuple):
+    """What some values lead to, by id. Holds it while comparing."""
+
+    found: dict[int, Any]
+    """Every mutable object."""
+    lent: dict[int, Lent]
+
+    def objects(self) -> list[Any]:
+        return [*self.found.values(), *(lent.memory for lent in self.lent.values())]
 
 
 def sharing(
@@ -73,9 +96,9 @@ def _told_by_walking(
     wanted: set[str], namespace: dict[str, Any], roots: list[Any], budget: list[int]
 ) -> set[str] | None:
     mine = _reachable([*roots, *(namespace[name] for name in wanted if name in namespace)], budget)
-    if not mine:
+    if mine is None or not mine.found:
         return None if mine is None else set()
-    touches = tensors.touching(mine.values())
+    touches = tensors.touching(mine.objects())
     found = set()
     for name, value in (*namespace.copy().items(), *_user_modules()):
         if name in wanted or not is_user_name(name) or type(value) in _PLAIN:
@@ -83,9 +106,19 @@ def _told_by_walking(
         theirs = _reachable([value], budget)
         if theirs is None:
             return None
-        if not mine.keys().isdisjoint(theirs.keys()) or touches(theirs.values()):
+        if _share(mine, theirs) or touches(theirs.objects()):
             found.add(name)
     return found
+
+
+def _share(mine: Reached, theirs: Reached) -> bool:
+    if not mine.found.keys().isdisjoint(theirs.found.keys() | theirs.lent.keys()):
+        return True
+    if not mine.lent.keys().isdisjoint(theirs.found.keys()):
+        return True
+    both = [(mine.lent[key], theirs.lent[key]) for key in mine.lent.keys() & theirs.lent.keys()]
+    # Of those who do not keep count of each other, one would write and the other see it.
+    return any(a.among != b.among for a, b in both if a.among and b.among and _is_array(a.memory))
 
 
 def _told_by_counts(
@@ -211,11 +244,12 @@ def _judge() -> Iterator[tuple[str, types.ModuleType]]:
             yield f"module {name}", module
 
 
-def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
-    """id -> object for every mutable object reachable as data. Holds them while comparing."""
+def _reachable(values: list[Any], budget: list[int]) -> Reached | None:
+    """Everything reachable as data; None if that is too much."""
     found: dict[int, Any] = {}
+    lent: dict[int, Lent] = {}
     passed: dict[int, Any] = {id(found): found for _, found in unpickled.global_generators()}  # they are everybody's
-    tensor = tensors.kind()
+    tensor, lenders = tensors.kind(), _lenders()
     stack = list(values)
     while stack:
         obj = stack.pop()
@@ -234,6 +268,9 @@ def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
             stack.extend(_held_by(obj))
             continue
         (found if is_mutable(type(obj)) else passed)[id(obj)] = obj
+        if issubclass(type(obj), lenders):
+            stack.extend(_inside_lent(obj, lent, budget))
+            continue
         if _is_array(obj):
             # The collector does not look into arrays.
             stack.extend(_not_plain(obj.ravel().tolist()) if obj.dtype.kind == "O" else ())
@@ -244,7 +281,38 @@ def _reachable(values: list[Any], budget: list[int]) -> dict[int, Any] | None:
             stack.append(obj())
         if tensor is not None and isinstance(obj, tensor):
             stack.extend(tensors.parts(obj))
-    return found
+    return Reached(found, lent)
+
+
+def _lenders() -> tuple[type, ...]:
+    """Parts of frames and columns, and indexes, if there is a pandas that copies on writing."""
+    pandas: Any = sys.modules.get("pandas")
+    if not hasattr(pandas, "Index") or int(pandas.__version__.partition(".")[0]) < 3:
+        return ()
+    return pandas.core.internals.blocks.Block, pandas.Index
+
+
+def _inside_lent(part: Any, lent: dict[int, Lent], budget: list[int]) -> Iterator[Any]:
+    """Take note of the memory of such a part. What is in there as objects is everybody's who has it."""
+    among = {id(part.refs)} if hasattr(part, "mgr_locs") else set()  # nobody writes to an index
+    stack = [part.values] if among else gc.get_referents(part)
+    met: set[int] = set()
+    while stack:
+        obj = stack.pop()
+        if isinstance(obj, (*_IMMUTABLE, *_CODE, weakref.ref)) or id(obj) in met or _keeps_count(obj):
+            continue
+        met.add(id(obj))
+        budget[0] -= 1 + _length(obj) // _PLAIN_SHARE
+        lent.setdefault(id(obj), Lent(obj, set())).among.update(among)
+        if _is_array(obj):
+            yield from _not_plain(obj.ravel().tolist()) if obj.dtype.kind == "O" else ()
+            stack.append(bases.base_of(obj))
+        stack.extend(_not_plain(_inside(obj)))
+
+
+def _keeps_count(obj: Any) -> bool:
+    """The count of those who have some memory leads to all of them."""
+    return type(obj).__name__ == "BlockValuesRefs" or hasattr(type(obj), "construct_array_type")  # or is a dtype
 
 
 def _behind(proxy: Any) -> Iterator[Any]:

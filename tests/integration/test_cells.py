@@ -499,3 +499,25 @@ def test_an_annotation_that_runs_code_runs_once_each_time(kernel: Kernel) -> Non
         kernel.run(cell)
     assert "what it says of x is found out by running it" in again(kernel, *cells).line
     assert kernel.run("calls, __annotations__").result == "([1], {'x': int})"
+
+
+def test_a_column_of_a_frame_is_no_part_of_what_is_done_with_the_frame(kernel: Kernel) -> None:
+    """They lie in the same memory until one of them is written to; restored, they do not, and nobody can tell."""
+    cells = [
+        "import pandas as pd",
+        "%%checkpointed\ndf = pd.DataFrame({'a': [1., 2.], 'b': [3., 4.]})",
+        "%%checkpointed\ny = df['a']; top = df.head(1)",
+        "%%checkpointed\nm = float(df.to_numpy().sum())",
+        "%%checkpointed\ndf.loc[0, 'a'] = 9.",
+        "%%checkpointed\ntotal = y.sum() + df['a'].sum() + top['a'].sum()",
+    ]
+    kernel.run(cells[0])
+    assert {kernel.run(cell).status for cell in cells[1:]} == {"computed"}
+    values = kernel.run("total, m, y.tolist(), df.a.tolist()").result
+    copies = kernel.run("not pd.__version__.startswith('2.')").result == "True"
+    kernel.kill()
+    kernel.start()
+    kernel.run(f"{LOAD}\n{cells[0]}")
+    lines = [kernel.run(cell) for cell in cells[1:]]
+    assert {cell.status for cell in lines} == {"restored"} or not copies, [cell.line for cell in lines]
+    assert kernel.run("total, m, y.tolist(), df.a.tolist()").result == values

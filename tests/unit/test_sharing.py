@@ -268,7 +268,57 @@ def test_views_of_an_array_and_parts_of_a_frame_lead_to_it() -> None:
     for name in namespace:
         assert counted({name}, namespace) in (None, walked({name}, namespace))
     assert sharing.sharing({"view"}, namespace) == {"base", "again"}
-    assert sharing.sharing({"frame"}, namespace) == {"column"}
+    assert sharing.sharing({"frame"}, namespace) == (set() if COPIES_ON_WRITE else {"column"})
+
+
+COPIES_ON_WRITE = not pd.__version__.startswith("2.")
+FRAME_PARTS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "a column": lambda frame: frame["a"],
+    "another frame": lambda frame: frame.head(1),
+    "categories": lambda frame: frame["c"],
+    "texts": lambda frame: frame["t"],
+    "a copy": lambda frame: frame.copy(),
+    "with another index": lambda frame: frame.set_index("a"),
+}
+FRAME_HOLDERS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "its values": lambda frame: frame["a"].to_numpy(),
+    "its array": lambda frame: frame["n"].array,
+    "its groups": lambda frame: frame.groupby("a"),
+    "its index": lambda frame: frame.index,
+    "what is in it": lambda frame: frame["o"][0],
+    "objects in a copy": lambda frame: frame.copy(),
+}
+
+
+def a_frame() -> pd.DataFrame:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "t": ["x", "y"], "c": pd.Categorical(["u", "v"])})
+    frame["n"] = pd.array([1, None], dtype="Int64")
+    return frame
+
+
+@pytest.mark.parametrize("part", FRAME_PARTS)
+def test_memory_that_is_copied_on_writing_is_not_shared(part: str) -> None:
+    namespace: dict[str, Any] = {"frame": a_frame()}
+    namespace["part"] = FRAME_PARTS[part](namespace["frame"])
+    assert not COPIES_ON_WRITE or walked({"frame"}, namespace) == walked({"part"}, namespace) == set()
+    assert not COPIES_ON_WRITE or sharing.sharing({"part"}, namespace) == set()
+
+
+@pytest.mark.parametrize("holder", FRAME_HOLDERS)
+def test_who_looks_into_a_frame_otherwise_shares_with_it(holder: str) -> None:
+    frame = a_frame()
+    frame["o"] = [[1], [2]]
+    namespace: dict[str, Any] = {"frame": frame, "other": FRAME_HOLDERS[holder](frame)}
+    del frame
+    assert sharing.sharing({"frame"}, namespace) == {"other"}
+    assert sharing.sharing({"other"}, namespace) == {"frame"}
+
+
+def test_columns_that_do_not_keep_count_of_each_other_share() -> None:
+    array = np.arange(3.0)
+    namespace = {"one": pd.Series(array, copy=False), "two": pd.Series(array, copy=False)}
+    del array
+    assert sharing.sharing({"one"}, namespace) == {"two"}
 
 
 def test_rows_and_what_an_iterator_gave_lead_to_their_array() -> None:
