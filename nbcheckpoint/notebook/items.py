@@ -11,12 +11,13 @@ import gc
 import itertools
 import types
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from nbcheckpoint import tensors
 from nbcheckpoint.engine.trail import PLAIN
 from nbcheckpoint.fingerprint.values import code_of, reach, reads_of
-from nbcheckpoint.whose import package_of
+from nbcheckpoint.whose import is_user_code, package_of
 
 _ORDERED = (list, tuple, str, bytes, bytearray, dict, range, *PLAIN)
 _LIBRARIES = ("numpy", "pandas")
@@ -62,6 +63,24 @@ def parts_of(target: ast.expr | None, item: Any) -> dict[str, Any]:
     for one, part in zip(inside, item, strict=True):
         found |= parts_of(one, part)
     return found
+
+
+def length_of(iterable: Any) -> int:
+    """How many items it has, if that can be asked without running code of the user's; or 0."""
+    if is_user_code(type(iterable)) or not hasattr(type(iterable), "__len__"):
+        return 0
+    try:
+        return len(iterable)
+    except Exception:  # a data loader of a stream has a length until it is asked for it
+        return 0
+
+
+def raising(error: BaseException) -> Iterable[Any]:
+    """Raises that error when a `for` asks it for an iterator, in no frame of ours: by a generator that is over."""
+    over = (item for item in "")
+    over.close()
+    made: Iterable[Any] = type("raising", (), {"__iter__": staticmethod(partial(over.throw, error))})()
+    return made
 
 
 def unwrap_bar(iterable: Any) -> tuple[Any, Any]:

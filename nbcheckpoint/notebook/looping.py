@@ -6,7 +6,7 @@ Binding what a checkpoint holds is here too, because a loop that goes on does it
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import leaves, line, loops, namespace
 from nbcheckpoint.notebook.cell import Cell, hint, quick_size
-from nbcheckpoint.notebook.items import unwrap_bar, wrap_bar
+from nbcheckpoint.notebook.items import raising, unwrap_bar, wrap_bar
 from nbcheckpoint.notebook.leaves import RESULT, Place, Running
 from nbcheckpoint.notebook.loops import Loop, Loops
 from nbcheckpoint.notebook.outputs import beyond, replay
@@ -63,19 +63,39 @@ class LoopHooks:
         """What the loop goes through, from where it is."""
         __tracebackhide__ = True
         loops_ = self._loops(number)
-        if loops_ is None or isinstance(iterable, ExplicitLoop) or not loops_[which].is_watched:
+        if loops_ is None or issubclass(type(iterable), ExplicitLoop) or not loops_[which].is_watched:
             return iterable
-        loop = loops_[which]
         bar, inside = unwrap_bar(iterable)
-        loop.begin(inside, self.shell.user_ns, in_bar=bar is not None)  # which may be a variable
-        self._begin(loops_, loop)
+        if not hasattr(type(inside), "__iter__") and not hasattr(type(inside), "__getitem__"):
+            return iterable  # the loop says so itself
+        try:
+            made = iter(inside)
+        except BaseException as error:
+            beyond_us = error.__traceback__.tb_next if error.__traceback__ is not None else None
+            return raising(error.with_traceback(beyond_us))
+        items = self._walk(loops_, loops_[which], made, inside, in_bar=bar is not None)
+        return wrap_bar(bar, items, loops_[which].done) if bar is not None else items
+
+    def _walk(
+        self, loops_: Loops, loop: Loop, made: Iterator[Any], inside: Iterable[Any], *, in_bar: bool
+    ) -> Iterator[Any]:
+        __tracebackhide__ = True
+        try:
+            loop.begin(made, inside, self.shell.user_ns, in_bar=in_bar)
+            self._begin(loops_, loop)
+        except Exception as error:
+            if loop.is_inner and loops_.resume is not None:
+                raise  # what stands before it has been passed by
+            self._cell.note = f"not saved, a fault of nbcheckpoint: {type(error).__name__}: {error}"
+            loops_.forget()
+            loop.stop()
+            return made
         around, progress = loops_.reenters(loop), loops_.resumes(loop)
         if around is not None:
             loop.reenter(around)
         elif progress is not None:
             self._go_on(loops_, loop, progress)
-        items = loop.walk(lambda: self._boundary(loops_, loop))
-        return wrap_bar(bar, items, loop.done) if bar is not None else items
+        return loop.walk(lambda: self._boundary(loops_, loop))
 
     def rest(self, number: int, which: int) -> Iterable[Any]:
         """What the loop still has to go through, by the iterator that was saved."""

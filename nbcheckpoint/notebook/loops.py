@@ -32,7 +32,7 @@ from __future__ import annotations
 import ast
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -49,6 +49,7 @@ from nbcheckpoint.notebook.items import (
     MADE_BEFORE,
     entered_with,
     is_ordered,
+    length_of,
     makes_iterator,
     names_of,
     parts_of,
@@ -396,14 +397,15 @@ class Loop:
 
     # Going through it
 
-    def begin(self, iterable: Iterable[Any], user_ns: dict[str, Any], *, in_bar: bool = False) -> None:
-        """What it goes through has been made."""
-        __tracebackhide__ = True
-        self._iterator = iter(iterable)
+    def begin(
+        self, iterator: Iterator[Any], iterable: Iterable[Any], user_ns: dict[str, Any], *, in_bar: bool = False
+    ) -> None:
+        """What it goes through has been made, and given an iterator."""
+        self._iterator = iterator
         self._is_own = not in_bar and makes_iterator(self._node, iterable, user_ns)
         self.done = 0  # it may have failed and be tried again
         self._given, self._again = False, []
-        self.total = len(iterable) if isinstance(iterable, Sized) else 0
+        self.total = length_of(iterable)
         self._is_numbers = type(iterable) is range
         self._trail = None if self._ordered else Trail()
         self._draws = Draws() if self._trail is not None and type(self._iterator) not in MADE_BEFORE else None

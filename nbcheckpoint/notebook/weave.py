@@ -168,7 +168,8 @@ def _hooked(node: Loop, number: int, inside: LoopNode | None, loops: list[LoopNo
         test = at.put(ast.BoolOp(ast.Or(), [at.call("turn", *which), node.test]))
         return at.put(ast.While(test=test, body=node.body, orelse=node.orelse))
     made = at.call("items", *which, node.iter)
-    items = at.put(ast.IfExp(test=at.call("starts", *which), body=made, orelse=at.call("rest", *which)))
+    items = ast.IfExp(test=at.call("starts", *which), body=made, orelse=at.call("rest", *which))
+    ast.copy_location(items, node.iter)  # there the loop asks for its iterator
     return at.put(ast.For(target=node.target, iter=items, body=node.body, orelse=node.orelse))
 
 
@@ -248,13 +249,17 @@ def loop_key(number: int, which: int) -> int:
 
 
 class _Place:
-    """New nodes stand where the statement stands."""
+    """New nodes stand where the statement stands, and what they call where it begins: a call is said to be where its
+    function's name ends."""
 
     def __init__(self, like: ast.stmt) -> None:
         self._like = like
 
     def put(self, node: T) -> T:
-        return ast.copy_location(node, self._like)
+        made = ast.copy_location(node, self._like)
+        if isinstance(made, ast.expr):
+            made.end_lineno, made.end_col_offset = made.lineno, made.col_offset
+        return made
 
     def hook(self, name: str, context: ast.expr_context) -> ast.expr:
         return self.put(ast.Attribute(self.put(ast.Name(HOOKS, ast.Load())), name, context))

@@ -348,6 +348,17 @@ def test_tracebacks_show_the_users_lines(kernel: Kernel) -> None:
     assert "nbcheckpoint" not in "".join(ours.traceback)
 
 
+@pytest.mark.parametrize("part", ["loops.Loop.begin", "loops.Loop.dive"])
+def test_a_fault_of_ours_when_it_begins_leaves_the_loop_as_it_is(kernel: Kernel, part: str) -> None:
+    kernel.run(
+        f"{SETUP}from nbcheckpoint.notebook import loops\nout = []\ndef fault(*_, **__): raise KeyError('ours')\n"
+    )
+    kernel.run(f"{part} = fault")
+    shown = kernel.run("%%checkpointed --every 1\nfor i in range(3):\n    out.append(i)")
+    assert "a fault of nbcheckpoint: KeyError: 'ours'" in shown.line, shown.line
+    assert kernel.run("out, i").result == "([0, 1, 2], 2)"
+
+
 @pytest.mark.parametrize("since", ["", "more\n", "changed"])
 def test_a_log_it_keeps_may_have_grown_since_the_last_save(kernel: Kernel, since: str) -> None:
     """Nothing is taken out of it, and the loop goes on; unless it is not the file it was."""

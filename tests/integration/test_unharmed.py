@@ -65,6 +65,39 @@ CELLS = {
     "a thread that ends": "import threading\nt = threading.Thread(target=print, args=('there',))\nt.start(); t.join()",
     "a thread that goes on": "stop = threading.Event()\nth = threading.Thread(target=stop.wait); th.start()",
     "and is ended": "stop.set(); th.join(); th.is_alive()",
+    "things to go through": """class NoLength:
+    def __len__(self): raise TypeError('no length')
+    def __iter__(self): return iter([1, 2])
+class Negative(NoLength):
+    def __len__(self): return -1
+class Huge(NoLength):
+    def __len__(self): return 10**30
+class Exits(NoLength):
+    def __len__(self): raise SystemExit
+class Tells(NoLength):
+    def __len__(self):
+        print('asked')
+        return 2
+class Closed(NoLength):
+    def __getattribute__(self, name): raise ValueError(name)
+class Raises:
+    def __iter__(self):
+        print('asked')
+        raise ValueError('x')
+class Returns:
+    def __iter__(self): return 5""",
+    "lengths that cannot be had": "for kind in (NoLength, Negative, Huge, Exits, Tells, Closed): print(kind.__name__)\n"
+    "for v in NoLength(): print(v)\nfor v in Negative(): print(v)\nfor v in Huge(): print(v)\n"
+    "for v in Exits(): print(v)\nfor v in Tells(): print(v)\nfor v in Closed(): print(v)",
+    "a loop over what is not iterable": "for v in 5:\n    print(v)\n    pass",
+    "the same over several lines": "for v in (\n    5\n):\n    print(v)\n    pass",
+    "the same inside of a loop": "for i in range(2):\n    for v in 5:\n        print(v)\n    pass",
+    "a loop over what raises": "for v in Raises():\n    print(v)\n    pass",
+    "a loop over what gives no iterator": "for v in Returns(\n):\n    print(v)\n    pass",
+    "a loop over a generator that raises": "def three():\n    yield 1\n    raise KeyError(3)\nfor v in three():\n"
+    "    print(v)\n    pass",
+    "a condition that raises": "while 1 // 0:\n    print(1)\n    pass",
+    "too little to unpack": "for v, w in [\n    (1,)\n]:\n    print(v)\n    pass",
     "the recursion limit": "def deep(n): return n and 1 + deep(n - 1)\ndeep(500)",
     "an unknown magic": "%no_such_magic",
     "standard error": "print('err', file=sys.stderr)",

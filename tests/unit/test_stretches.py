@@ -21,7 +21,7 @@ def loop_over(items: Any, source: str = "for i in items: pass") -> loops.Loop:
     node = ast.parse(source).body[0]
     assert isinstance(node, ast.For)
     loop = loops.Loop(0, node, {"items": items}, (), Pace(), 1000.0)
-    loop.begin(items, {})
+    loop.begin(iter(items), items, {})
     return loop
 
 
