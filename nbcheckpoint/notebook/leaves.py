@@ -378,6 +378,11 @@ def _digest(label: str, code: Any) -> str:
         return _UNIDENTIFIED
 
 
+def not_there(checkpoint: Checkpoint) -> set[str]:
+    """Names the statement may bind, which were bound neither before it nor when it was saved."""
+    return {item.name for item in checkpoint.conditions if item.digest == ABSENT}
+
+
 def surroundings() -> tuple[Any, ...]:
     """What a statement can change besides names and objects: compared before and after."""
     names = {name: value for name, value in vars(builtins).items() if name not in _IPYTHONS_BUILTINS}

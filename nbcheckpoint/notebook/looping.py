@@ -198,6 +198,8 @@ class LoopHooks:
         for one, its in zip(loop.chain, (*progress.around, progress), strict=True):
             held = its.at_hand if its.by == "position" else ()
             live |= {name: part for name, part in one.parts().items() if name in held}
+        for name in leaves.not_there(checkpoint):  # the loops around it have bound theirs on the way here
+            self.shell.user_ns.pop(name, None)
         self._bind(checkpoint, {**loops_.loaded, **live})
         running = self._cell.running
         # What stands before the loop in its `if` or `with` has run once more, and has shown the first of it.
