@@ -93,7 +93,8 @@ def unwrap_bar(iterable: Any) -> tuple[Any, Any]:
 def wrap_bar(bar: Any, items: Iterator[Any], done: int) -> Iterator[Any]:
     """The bar again, over what is left, standing where it stood."""
     bar.iterable = items
-    bar.n = bar.initial = bar.last_print_n = done
+    bar.initial += done
+    bar.n = bar.last_print_n = bar.initial
     return iter(bar)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import io
 import itertools
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tqdm import tqdm
 
-from nbcheckpoint.notebook.items import is_ordered
+from nbcheckpoint.notebook.items import is_ordered, unwrap_bar, wrap_bar
 
 NAMES: dict[str, Any] = {
     "np": np,
@@ -55,3 +57,10 @@ def test_it_is_certain(text: str) -> None:
 def test_it_is_not(text: str) -> None:
     """What is in a list or a dict may be a set, and what two dicts have in common is one."""
     assert not is_ordered(ast.parse(text, mode="eval").body, NAMES)
+
+
+@pytest.mark.parametrize("done", [0, 2])
+def test_a_bar_that_was_told_where_to_begin_comes_to_its_end(done: int) -> None:
+    bar, items = unwrap_bar(tqdm([1, 2, 3], initial=5, total=8, disable=False, file=io.StringIO()))
+    assert list(wrap_bar(bar, iter(items[done:]), done)) == items[done:]
+    assert bar.n == 8
