@@ -78,7 +78,7 @@ def weave(tree: ast.Module, *, retries: bool = False) -> Woven:
     steps: list[ast.stmt] = []
     loops: list[list[LoopNode]] = []
     for node in tree.body:
-        if is_definition(node):
+        if is_definition(node) or (retries and _jumps(node)):
             body.append(node)
             continue
         number = len(steps)
@@ -99,6 +99,14 @@ def weave(tree: ast.Module, *, retries: bool = False) -> Woven:
                 at.put(ast.If(test=at.call("enter", number), body=inside, orelse=_annotated_again(node, number)))
             )
     return Woven(ast.Module(body=body, type_ignores=[]), tuple(steps), tuple(map(tuple, loops)))
+
+
+def _jumps(node: ast.AST) -> bool:
+    """Does a `break` or `continue` stand in it that is in no loop? It is for Python to say so: a loop of ours is none."""
+    if isinstance(node, (*_DEFINITIONS, ast.Lambda)):
+        return False
+    inside = node.orelse if isinstance(node, (ast.For, ast.AsyncFor, ast.While)) else ast.iter_child_nodes(node)
+    return isinstance(node, (ast.Break, ast.Continue)) or any(map(_jumps, inside))
 
 
 def _retried(node: ast.stmt, number: int, loops: list[LoopNode]) -> list[ast.stmt]:

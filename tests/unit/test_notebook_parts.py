@@ -13,6 +13,7 @@ from nbcheckpoint.fingerprint import explain
 from nbcheckpoint.model import FileSeen, Input
 from nbcheckpoint.notebook import namespace, options, sharing
 from nbcheckpoint.notebook.outputs import collapse
+from nbcheckpoint.notebook.weave import weave
 from nbcheckpoint.units import parse_age, parse_size, say_duration, say_size
 
 
@@ -111,3 +112,13 @@ def test_reasons_are_sentences() -> None:
     assert explain.changed_inputs(then, now[:1]).details["names"] == ["df", "f"]
     assert explain.changed_inputs(then[:1], now).text.endswith("helper f() is new")
     assert explain.changed_file(FileSeen(path="/a/b.csv", digest="x"), exists=False).text == "file b.csv is gone"
+
+
+@pytest.mark.parametrize(
+    "text", ["if 1: break", "continue", "for i in x: pass\nelse:\n    break", "with x:\n    break"]
+)
+def test_a_break_outside_of_a_loop_is_an_error_with_retries_too(text: str) -> None:
+    """The loop that tries a statement again is none of the user's."""
+    with pytest.raises(SyntaxError):
+        compile(weave(ast.parse(text), retries=True).tree, "cell", "exec")
+    compile(weave(ast.parse("for i in x:\n    if i: break"), retries=True).tree, "cell", "exec")
