@@ -63,7 +63,10 @@ class Backend(Protocol):
     """True when it was opened on a disk that cannot be written: reading works, writing raises StoreReadOnly."""
 
     def get(self, key: str) -> Versioned | None:
-        """The record, or None when there is none. Raises StoreDamaged, with the key, where it cannot tell."""
+        """The record, or None when there is none; under some keys there can be none.
+
+        Raises StoreDamaged, with the key, where it cannot tell.
+        """
 
     def put(self, key: str, value: bytes, *, expect: str | None = None, durable: bool = True) -> str:
         """Write a record and return its new version.
@@ -143,6 +146,15 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Sync and let go of files and connections. Further calls raise StoreError. Closing twice is fine."""
+
+
+def is_key(key: str) -> bool:
+    """Can a record have this key?"""
+    try:
+        check_key(key)
+    except ValueError:
+        return False
+    return True
 
 
 def check_key(key: str) -> None:

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from nbcheckpoint import errors
 from nbcheckpoint.backend import disk_fork, disk_index, disk_place
-from nbcheckpoint.backend.base import ABSENT, Entry, Versioned, check_chunk_name, check_key
+from nbcheckpoint.backend.base import ABSENT, Entry, Versioned, check_chunk_name, check_key, is_key
 from nbcheckpoint.backend.disk_audit import Auditor
 from nbcheckpoint.backend.disk_chunks import Chunks
 from nbcheckpoint.backend.disk_files import Packs
@@ -123,7 +123,8 @@ class EmbeddedStore(ABC):
     # Records.
 
     def get(self, key: str) -> Versioned | None:
-        check_key(key)
+        if not is_key(key):
+            return None
         rows = self._select("SELECT value, tag FROM Cache WHERE raw = 1 AND key = ?", (RECORD + key,))
         if not rows:
             self._believe_miss()

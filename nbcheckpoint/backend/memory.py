@@ -20,7 +20,7 @@ from typing import Final
 
 from blake3 import blake3
 
-from nbcheckpoint.backend.base import ABSENT, Entry, Versioned, check_chunk_name, check_key
+from nbcheckpoint.backend.base import ABSENT, Entry, Versioned, check_chunk_name, check_key, is_key
 from nbcheckpoint.errors import ChunkPruned, Conflict, NotFound, StoreDamaged, StoreError
 
 SCHEME: Final = "memory://"
@@ -62,7 +62,8 @@ class MemoryBackend:
         return cls(url.removeprefix(SCHEME))
 
     def get(self, key: str) -> Versioned | None:
-        check_key(key)
+        if not is_key(key):
+            return None
         with self._open() as shelf:
             return shelf.records.get(key)
 

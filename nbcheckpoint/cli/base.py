@@ -134,6 +134,9 @@ def fail(error: Error) -> NoReturn:
     sys.exit(next((code for kind, code in _EXIT if isinstance(error, kind)), 1))
 
 
+MAX_SHOWN = 80
+
+
 def find_run(store: Store, text: str) -> Run:
     """The run with this id, or the only one whose id contains the text."""
     try:
@@ -144,7 +147,12 @@ def find_run(store: Store, text: str) -> Run:
         return matches[0]
     if matches:
         raise UsageError(f"{text} could be any of {len(matches)} runs", hint="give more of the id")
-    raise NotFound(f"no run {text}", hint=_where_to_look(store, text))
+    raise NotFound(f"no run {in_short(text)}", hint=_where_to_look(store, text))
+
+
+def in_short(text: str) -> str:
+    """What somebody has given for an id, as one line shows it."""
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def _where_to_look(store: Store, text: str) -> str:
@@ -165,7 +173,7 @@ def find_checkpoint(store: Store, text: str) -> str:
         return matches[0]
     if matches:
         raise UsageError(f"{text} could be any of {len(matches)} checkpoints", hint="give more of the id")
-    raise NotFound(f"no checkpoint {text}", hint="nbcheckpoint list shows what there is")
+    raise NotFound(f"no checkpoint {in_short(text)}", hint="nbcheckpoint list shows what there is")
 
 
 def confirm(question: str, *, yes: bool) -> None:

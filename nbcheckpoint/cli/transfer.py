@@ -43,7 +43,7 @@ def export(run: str, file: Path, yes: bool, store: str | None, as_json: bool) ->
 
 
 @main.command("import", epilog="Example: nbcheckpoint import run.zip --trust")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=Path)  # click would look at it before we do, and knows no name with a NUL
 @click.option("--trust", is_flag=True, help="You know where it comes from: let it be loaded.")
 @command
 def import_(file: Path, trust: bool, store: str | None, as_json: bool) -> None:

@@ -374,7 +374,7 @@ def restore(checkpointer: CellCheckpointer, target: str, names: Sequence[str] | 
 
 def find(checkpointer: CellCheckpointer, store: Store, target: str) -> tuple[Run | Checkpoint, list[CellRun]]:
     """The run or checkpoint with this id, or a part of it, and the cells up to there. Raises NotFound, Untrusted."""
-    from nbcheckpoint.cli.base import find_checkpoint, find_run
+    from nbcheckpoint.cli.base import find_checkpoint, find_run, in_short
 
     try:
         found: Run | Checkpoint = find_run(store, target)
@@ -383,7 +383,7 @@ def find(checkpointer: CellCheckpointer, store: Store, target: str) -> tuple[Run
             found = store.checkpoint(find_checkpoint(store, target))
         except NotFound as error:
             hint = "nbcheckpoint runs and nbcheckpoint list show what there is"
-            raise NotFound(f"no run or checkpoint {target}", hint=hint) from error
+            raise NotFound(f"no run or checkpoint {in_short(target)}", hint=hint) from error
     if not found.trusted:
         raise Untrusted(f"{found.id} does not carry your signature", hint=f"nbcheckpoint trust {found.id}")
     begun = checkpointer.session.begun

@@ -168,6 +168,10 @@ def in_notebook(text: str) -> str:
 
 def told(error: Error) -> Error:
     """The same error, which IPython shows as one line instead of a traceback."""
+    # What is no text could not be sent, and the page would be told nothing.
+    error.args = tuple(
+        part.encode("utf-8", "replace").decode() if isinstance(part, str) else part for part in error.args
+    )
     line = clean(in_notebook(f"nbcheckpoint: {error}" + (f" · {error.hint}" if error.hint else "")))
     setattr(error, "_render_traceback_", lambda: [line.replace("\n", " ")])  # noqa: B010  # IPython's, not ours
     return error

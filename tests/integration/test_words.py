@@ -206,3 +206,17 @@ def test_answers_do_not_touch_what_they_tell_of(kernel: Kernel) -> None:
     assert kernel.run("print(random.random())").stdout == expected
     assert kernel.run("x, [n for n in globals() if 'nbc' in n]").result == "([1], [])"
     assert kernel.run("%%checkpointed\nx = [1]").status == "restored"
+
+
+ODD_IDS = {"long": "x" * 5000, "with a NUL": "a\0b", "no text": "\ud800"}
+
+
+@pytest.mark.parametrize("name", ODD_IDS)
+def test_an_id_that_none_can_be_is_not_found(kernel: Kernel, name: str) -> None:
+    kernel.run("%%checkpointed\nx = [1]\ntell = get_ipython().run_line_magic")
+    for word in "list", "show", "restore", "delete", "trust", "pin", "import":
+        cell = kernel.run(f"tell('checkpoint', {word + ' ' + ODD_IDS[name]!r})", fails=True)
+        assert cell.error in ("NotFound", "ArchiveDamaged", "StoreError"), (word, cell.error)
+        (said,) = cell.traceback
+        assert "fault" not in said
+        assert word == "import" or len(said) < 250
