@@ -82,7 +82,7 @@ def preview(value: object, name: str = "") -> str:
 def _preview(value: Any) -> str:
     if type(value) in _PLAIN or type(value) in _CONTAINERS:
         return _short.repr(value)
-    if _is_from(value, "pandas", "polars") and hasattr(value, "columns"):
+    if _is_from(value, "pandas", "polars") and name_of(type(value)) == "DataFrame":  # a lazy one would work it out
         return ", ".join(str(column) for column in list(value.columns)[:12])
     if _is_from(value, "numpy") and hasattr(value, "dtype"):
         head = _short.repr(value.ravel()[:6].tolist()) if value.size and value.dtype.kind in "biuf" else ""

@@ -45,6 +45,7 @@ from nbcheckpoint.engine.identity import (
     match,
     never_saved,
 )
+from nbcheckpoint.engine.journal import moments_ago
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, StoreError, UsageError
 from nbcheckpoint.fingerprint import explain, files, rng, settings
@@ -508,8 +509,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         if chosen.force:
             return Match(None, explain.simple("forced", "--force"))
         expired = self.since
-        if chosen.expire:
-            expired = max(expired, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - chosen.expire)))
+        if chosen.expire is not None:
+            expired = max(expired, moments_ago(chosen.expire))
         found = match(
             self.session.store,
             identity,

@@ -130,6 +130,8 @@ def obstacle(running: Running, surroundings: tuple[Any, ...]) -> str:
     """An effect that could not be brought back by binding names."""
     if running.recorder.live:
         return "it shows live widgets"
+    if running.recorder.has_shown_error:
+        return "it shows an error"
     if running.figures.touched or (running.figures.open and _mentions_drawing(running)):
         return "a figure is being drawn: pyplot keeps it to itself"
     if running.watch.leaves_program:

@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--files", action="append", default=[], metavar="GLOB", help="changes of these files matter too")
     p.add_argument("--every", type=_every, metavar="30s|N", help="save a loop's progress so often (seconds, or turns)")
     p.add_argument("--retries", type=_count, default=0, metavar="N", help="try a statement that fails so often again")
-    p.add_argument("--expire", type=_age, default=0.0, metavar="7d", help="compute anew when older than this")
+    p.add_argument("--expire", type=_age, metavar="7d", help="compute anew when older than this")
     p.add_argument("--force", action="store_true", help="compute now, whatever is saved")
     p.add_argument("--no-output", action="store_true", help="do not keep what the cell shows")
     p.add_argument("--code", choices=("ast", "text", "ignore"), default="ast", help="what counts as the same code")

@@ -160,6 +160,12 @@ class Recorder(Record, Taps):
         # In a terminal these write to stdout what is recorded as a result already.
         self._tap(shell.displayhook, "write_output_prompt", lambda: None)
         self._tap(shell.displayhook, "finish_displayhook", lambda: None)
+        self.has_shown_error = False
+        """Has it shown a traceback and gone on, as where the `__repr__` of its value raises? That is not recorded."""
+        self._tap(shell, "_showtraceback", self._on_traceback)
+
+    def _on_traceback(self, *_: Any) -> None:
+        self.has_shown_error = True
 
     def stop(self) -> list[dict[str, Any]]:
         """Stop recording: what was shown."""

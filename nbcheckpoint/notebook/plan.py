@@ -23,6 +23,7 @@ from typing import Any
 from blake3 import blake3
 
 from nbcheckpoint.engine.identity import changed_setting, code_key, is_missed
+from nbcheckpoint.engine.journal import moments_ago
 from nbcheckpoint.fingerprint import explain, rng
 from nbcheckpoint.fingerprint.files import unchanged
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
@@ -295,13 +296,12 @@ def _given(statement: Statement) -> Sequence[str]:
     return names if only is None else [name for name in names if name in only]
 
 
-def _obstacle(checkpoint: Checkpoint, expire: float) -> str:
+def _obstacle(checkpoint: Checkpoint, expire: float | None) -> str:
     """What keeps a checkpoint from being used, whatever the inputs are. It reads files, and nothing else."""
     lost = [item.name for item in checkpoint.not_saved if is_missed(item.name)]
     if lost:
         return f"{', '.join(lost)} could not be saved"
-    expired = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - expire)) if expire else ""
-    if checkpoint.created < expired:
+    if expire is not None and checkpoint.created < moments_ago(expire):
         return "the saved copy has expired"
     if checkpoint.folder and checkpoint.folder != os.getcwd():
         return "the working directory is another one"
@@ -367,7 +367,7 @@ def of_records(cells: Sequence[CellRun]) -> Iterator[Planned]:
     for number, cell in enumerate(latest.values(), 1):
         for at, statement in enumerate(cell.statements, 1):
             checkpoint = statement.checkpoint
-            reason = _obstacle(checkpoint, 0.0) if checkpoint else statement.problem or statement.gone
+            reason = _obstacle(checkpoint, None) if checkpoint else statement.problem or statement.gone
             if checkpoint is not None and not checkpoint.trusted:
                 reason = "it does not carry your signature"
             action = "restore" if checkpoint is not None and not reason else "run"

@@ -521,3 +521,41 @@ def test_a_column_of_a_frame_is_no_part_of_what_is_done_with_the_frame(kernel: K
     lines = [kernel.run(cell) for cell in cells[1:]]
     assert {cell.status for cell in lines} == {"restored"} or not copies, [cell.line for cell in lines]
     assert kernel.run("total, m, y.tolist(), df.a.tolist()").result == values
+
+
+def test_what_expires_at_once_is_computed_anew(kernel: Kernel) -> None:
+    cell = "x = [len('ab')]"
+    kernel.run(f"%%checkpointed\n{cell}")
+    assert "the saved copy has expired" in kernel.run(f"%%checkpointed --expire 0s\n{cell}").line
+    assert kernel.run(f"%%checkpointed --expire 1h\n{cell}").status == "restored"
+
+
+@pytest.mark.parametrize("method", ["__repr__", "_repr_html_"])
+def test_a_value_that_cannot_be_shown_shows_its_error_again(kernel: Kernel, method: str) -> None:
+    cells = f"class Odd:\n    def {method}(self): raise OSError('odd')", "%%checkpointed\nOdd()"
+    for cell in cells:
+        first = kernel.run(cell, fails=True)
+    kernel.kill()
+    kernel.start()
+    kernel.run(LOAD)
+    for cell in cells:
+        second = kernel.run(cell, fails=True)
+    assert "OSError" in first.error
+    assert second.error == first.error
+    assert "it shows an error" in second.line
+
+
+def test_looking_at_a_lazy_frame_says_nothing(kernel: Kernel) -> None:
+    """Its columns are worked out when somebody asks, and polars warns of that."""
+    (kernel.folder / "p.csv").write_text("a,b\n1,2\n")
+    kernel.run("import polars as pl")
+    for cell in "lf = pl.scan_csv('p.csv')", "found = [lf, 1]", "n = lf.select('a')":
+        assert kernel.run(f"%%checkpointed\n{cell}").stderr == ""
+
+
+def test_a_sum_of_hundreds_of_terms_is_saved(kernel: Kernel) -> None:
+    kernel.run("a = 1")
+    cell = "%%checkpointed\ns = " + " + ".join(["a"] * 900)
+    shown = kernel.run(cell)
+    assert shown.status == "computed", shown.line
+    assert kernel.run(cell).status == "restored"
