@@ -102,7 +102,7 @@ def weave(tree: ast.Module, *, retries: bool = False) -> Woven:
 
 
 def _jumps(node: ast.AST) -> bool:
-    """Does a `break` or `continue` stand in it that is in no loop? It is for Python to say so: a loop of ours is none."""
+    """Does a `break` or `continue` stand in it that is in no loop? Python is to say so: a loop of ours is none."""
     if isinstance(node, (*_DEFINITIONS, ast.Lambda)):
         return False
     inside = node.orelse if isinstance(node, (ast.For, ast.AsyncFor, ast.While)) else ast.iter_child_nodes(node)
