@@ -22,7 +22,7 @@ import types
 import weakref
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from nbcheckpoint import bases, tensors, unpickled
@@ -34,7 +34,8 @@ _CODE = (
     *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType),
     *(property, classmethod, staticmethod, types.MemberDescriptorType, types.GetSetDescriptorType),
 )
-_IMMUTABLE = (str, bytes, int, float, complex, bool, type(None), range, slice, type(...))
+_IMMUTABLE = (str, bytes, int, float, complex, bool, type(None), range, slice, type(...), types.TracebackType)
+"""A traceback leads to all there is, by way of who called whom; it is not saved, so nothing is shared by way of it."""
 MAX_WALK = 2_000_000
 """Objects looked at before sharing is taken for granted: about two seconds."""
 _PLAIN = frozenset(_IMMUTABLE)
@@ -131,17 +132,27 @@ def _told_by_counts(
     holders = {id(one): one for one in (namespace, *lookers_on, results) if type(one) is dict}
     if met is None or not holders.keys().isdisjoint(met):
         return None
-    if any(id(v) in holders and n not in wanted and is_user_name(n) for n, v in namespace.copy().items()):
+    names, ids = _names_and_ids(namespace)
+    looking_on = compress(names, map(holders.__contains__, ids))
+    if any(name not in wanted and is_user_name(name) for name in looking_on):
         return None  # who looks on, and is a variable too, leads to all of it
-    held = Counter(map(id, chain.from_iterable(list(holder.values()) for holder in holders.values())))
+    in_holders = chain.from_iterable(list(map(id, holder.values())) for holder in holders.values())
+    held = Counter(filter(met.__contains__, in_holders))
     counts = dict(zip(met, map(sys.getrefcount, met.values()), strict=True))
     always = counts.pop(id(probe)) - 1
     for root in roots:
         counts.pop(id(root), None)
     if any(count - always != inside[key] + held[key] for key, count in counts.items()):
         return None
-    others = {n: v for n, v in namespace.copy().items() if id(v) in counts and n not in wanted and is_user_name(n)}
+    holding = compress(zip(names, ids, strict=True), map(counts.__contains__, ids))
+    others = {name: met[key] for name, key in holding if name not in wanted and is_user_name(name)}
     return set(others) if all(is_mutable(type(value)) for value in others.values()) else None
+
+
+def _names_and_ids(namespace: dict[str, Any]) -> tuple[list[str], list[int]]:
+    """Without the values themselves: who holds them is counted. There may be thousands, so no line is run for each."""
+    there = namespace.copy()  # a thread may be binding names
+    return list(there), list(map(id, there.values()))
 
 
 def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
