@@ -136,7 +136,8 @@ def _told_by_counts(
     looking_on = compress(names, map(holders.__contains__, ids))
     if any(name not in wanted and is_user_name(name) for name in looking_on):
         return None  # who looks on, and is a variable too, leads to all of it
-    in_holders = chain.from_iterable(list(map(id, holder.values())) for holder in holders.values())
+    # A list first, which is made in one go: a thread may be binding names.
+    in_holders = chain.from_iterable(list(map(id, list(holder.values()))) for holder in holders.values())
     held = Counter(filter(met.__contains__, in_holders))
     counts = dict(zip(met, map(sys.getrefcount, met.values()), strict=True))
     always = counts.pop(id(probe)) - 1
