@@ -393,7 +393,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         loaded: dict[str, Any] = {}
         outputs: list[dict[str, Any]] = []
         if found.checkpoint is not None or found.progress is not None:
-            loaded, outputs, reason = self._load(found.checkpoint or found.progress)
+            written = own.writes | identity.mentions.writes
+            loaded, outputs, reason = self._load(found.checkpoint or found.progress, written)
             if reason is not None:
                 found = Match(None, reason)
         if found.checkpoint is not None:
@@ -547,14 +548,22 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         left = self._identify(cell, tree, code, running.identity.code, None, thorough=True)
         self._cut[left.code] = saved.id, left.digest
 
-    def _load(self, checkpoint: Checkpoint | None) -> tuple[dict[str, Any], list[dict[str, Any]], Reason | None]:
-        """Values and outputs of a checkpoint, ready to be bound and shown; or why they cannot be."""
+    def _load(
+        self, checkpoint: Checkpoint | None, written: frozenset[str]
+    ) -> tuple[dict[str, Any], list[dict[str, Any]], Reason | None]:
+        """Values and outputs of a checkpoint, ready to be bound and shown; or why they cannot be.
+
+        `written` are the names its statement may bind.
+        """
         assert checkpoint is not None
         user_ns = self.shell.user_ns
         names = {name for name in checkpoint.names if ":" not in name}
         others = sharing.sharing(names & user_ns.keys(), user_ns) if names & user_ns.keys() else set()
-        if others is None or others - names:
-            who = ", ".join(sorted((others or set()) - names)) or "other variables"
+        # One more name of the same object, neither changed nor saved, was left behind: `x = x + [1]`.
+        inputs = {item.name for item in checkpoint.inputs if item.name in user_ns} - set(checkpoint.mutated)
+        known = names | {n for n in inputs if any(user_ns[n] is user_ns.get(name) for name in names & written)}
+        if others is None or others - known:
+            who = ", ".join(sorted((others or set()) - known)) or "other variables"
             return {}, [], explain.simple("shared", f"{who} now shares data with what this changes")
         try:
             values = self.session.store.load(checkpoint.id)

@@ -168,7 +168,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         return Draft(None, {}, f"--save names {', '.join(unknown)}, which does not exist")
     if chosen.save:
         bound &= set(chosen.save)
-    wanted = (bound | mutated) - set(chosen.skip)
+    wanted = (bound - set(chosen.skip)) | mutated  # who shares what is skipped has changed with it
     current = running.loops.current if running.loops is not None else None
     loop = current if current is not None and current.open else None
     apart = loop.all_held(user_ns) & wanted if loop is not None else set()

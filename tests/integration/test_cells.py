@@ -559,3 +559,27 @@ def test_a_sum_of_hundreds_of_terms_is_saved(kernel: Kernel) -> None:
     shown = kernel.run(cell)
     assert shown.status == "computed", shown.line
     assert kernel.run(cell).status == "restored"
+
+
+def test_another_name_of_what_is_bound_anew_is_no_reason_to_compute(kernel: Kernel) -> None:
+    """`raw = df; df = clean(df)` was computed anew in every kernel: its old value has another name, and keeps it."""
+    cells = ["%%checkpointed\nx = [0]; raw = x", "%%checkpointed\nx = x + [2]"]
+    for cell in cells:
+        kernel.run(cell)
+    kernel.kill()
+    kernel.start()
+    kernel.run(LOAD)
+    assert [kernel.run(cell).status for cell in cells] == ["restored", "restored"]
+    assert kernel.run("x, raw").result == "([0, 2], [0])"
+
+
+def test_a_skipped_variable_that_shares_what_is_changed_is_not_left_as_it_was(kernel: Kernel) -> None:
+    cells = ["%%checkpointed\nx = [0]; raw = x", "%%checkpointed --skip raw\nx.append(len(x))"]
+    for cell in cells:
+        kernel.run(cell)
+    kernel.kill()
+    kernel.start()
+    kernel.run(LOAD)
+    for cell in cells:
+        kernel.run(cell)
+    assert kernel.run("x, raw, x is raw").result == "([0, 1], [0, 1], True)"
