@@ -7,7 +7,8 @@ comes back alone, and contiguous.
 - An array with gaps or in an unusual order is written densely, with its strides, and laid out again.
 - Arrays that share memory are written as views of one *anchor*: the array that owns the memory, or the one inside of a
   data frame. That there are two of them shows only at the second, so then everything is written once more.
-- Frames share memory with each other and copy it on writing; they keep count of who shares, so each gets its own.
+- Frames that share memory with each other and copy it on writing do so again (`frames.py`); but each gets its own
+  where no array looks into it and it would be mostly memory that none of them shows.
 - What cannot be brought back this way raises Unshareable, and is named: rather not saved than saved as something else.
 
 Not kept: the array a view was cut from, where nothing but the view's own `base` refers to it any more.
@@ -18,13 +19,13 @@ from __future__ import annotations
 import array as builtin_array
 import operator
 import pickle
-import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from nbcheckpoint import tensors, unpickled
 from nbcheckpoint.bases import address, as_array, in_order, is_array, lies_in, root_of
-from nbcheckpoint.codec.faithful import with_attributes
+from nbcheckpoint.codec import frames
+from nbcheckpoint.codec.faithful import Reducer, with_attributes
 
 SMALL = 1 << 16
 """Below this an array that owned its memory does so again (and can be resized). Larger ones may be mapped files."""
@@ -38,12 +39,12 @@ class Anchors(NamedTuple):
     """What the first pass has found out for the second."""
 
     of: dict[int, Any]
-    """Id of the array that owns some memory -> the array whose views lie in it."""
-    apart: dict[int, Any]
-    """Arrays inside of frames, by id."""
+    """Array that owns some memory others are views of, by id."""
+    joined: frozenset[int] = frozenset()
+    """Ids of counts to which somebody belongs who is not written."""
 
 
-NOTHING_YET = Anchors({}, {})
+NOTHING_YET = Anchors({})
 
 
 class Memory:
@@ -51,53 +52,68 @@ class Memory:
 
     def __init__(self, anchors: Anchors = NOTHING_YET) -> None:
         self._anchors = anchors
-        self._apart = dict(anchors.apart)
+        self._apart: dict[int, Any] = {}
+        """Arrays that are not views of anything, whatever they lie in, by id."""
         self._met: dict[int, tuple[Any, dict[int, Any]]] = {}
         """Id of the array that owns the memory -> it, and the arrays met in it, all held so that ids stay theirs."""
-        self._in_frames: dict[int, dict[int, Any]] = {}
-        """The same -> arrays of frames that nobody else shares."""
+        self._lent: dict[int, dict[int, Any]] = {}
+        """The same -> arrays that blocks of frames, or indexes, lie in."""
+        self._counted: dict[int, Any] = {}
+        """Blocks and indexes that were met, by id."""
+        self._counts: dict[int, set[int]] = {}
+        """Id of the array that owns the memory -> the counts of the blocks in it."""
         self.of_tensors: list[Any] = []
         """Memory of torch's that was met."""
 
     def anchors(self) -> Anchors:
         """Everything that has to be written as views, as far as this pass could tell."""
         found = dict(self._anchors.of)
-        for key, (root, arrays) in self._met.items():
-            frames = tuple(self._in_frames.get(key, {}).values())
-            if len(frames) == 1:
-                found[key] = frames[0]
-            elif len(arrays) > 1:
-                # What is in a frame that others share stays its own: the rest are views of the same once more.
-                found[key] = root.view() if id(root) in self._apart else root
-        return Anchors(found, self._apart)
+        for key in self._met.keys() | self._lent.keys():
+            root, seen = self._met.get(key, (None, {}))
+            arrays = {**seen, **self._lent.get(key, {})}
+            root = root_of(next(iter(arrays.values()))) if root is None else root
+            if len(arrays) > 1 and (
+                seen or len(self._counts.get(key, ())) > 1 or _is_mostly_shown(root, arrays.values())
+            ):
+                found[key] = root
+        return Anchors(found, frozenset(self._joined_by_others()))
+
+    def _joined_by_others(self) -> Iterator[int]:
+        for part in self._counted.values():
+            count = frames.count_of(part)
+            if any(id(one) not in self._counted for one in frames.members(count)):
+                yield id(count)
 
     def check(self) -> None:
         """All is written. Raises Unshareable if an array lies in the memory of a tensor, or the other way round, or in
         that of another array, and nothing says how that comes."""
         roots = [root for root, _ in self._met.values()]
-        if self.of_tensors and tensors.touching(self.of_tensors)([*roots, *self._apart.values()]):
+        lent = [array for arrays in self._lent.values() for array in arrays.values()]
+        if self.of_tensors and tensors.touching(self.of_tensors)([*roots, *lent]):
             raise Unshareable("an array and a tensor share memory")
         if not all(root.flags.owndata for root in roots) and _overlap(roots):
             raise Unshareable("two arrays share memory")
 
-    def meet_frame(self, part: Any) -> None:
-        """A part of a frame or a column: its arrays are not to be views of anything, if it is copied on writing."""
-        if not _copies_on_write():
-            return
-        if type(part).__name__ == "SingleBlockManager":  # of a column; it writes what is in its block, not the block
-            part = part.blocks[0]
-        is_block = type(part).__name__.endswith("Block")
-        for name in ("_values", "values") if is_block else ("_data", "_ndarray"):
-            found = getattr(part, name, None)
-            if not is_array(found):
-                continue
-            self._apart[id(found)] = found
-            refs = getattr(part, "refs", None)
-            if is_block and refs is not None and not refs.has_reference():
-                self._in_frames.setdefault(id(root_of(found)), {})[id(found)] = found
+    def reduce_part(self, part: Any) -> Any:
+        """The same as `reduce` for something of pandas', which may be a part of a frame."""
+        if not frames.copy_on_write():
+            return NotImplemented
+        if frames.is_count(part):
+            return frames.reduce_count(part, id(part) in self._anchors.joined)
+        if frames.is_block(part):
+            return part.__reduce__()  # `__reduce_ex__` makes a copy of what has gaps
+        blocks = frames.blocks_of(part)
+        for one in blocks or ((part,) if frames.is_index(part) else ()):
+            self._counted[id(one)] = one
+            for array in frames.memory_of(one.values if blocks else one._data):
+                key = id(root_of(array))
+                self._lent.setdefault(key, {})[id(array)] = array
+                self._counts.setdefault(key, set()).update({id(one.refs)} if blocks else ())
+        return frames.reduce_counted(part) if blocks or frames.is_index(part) else NotImplemented
 
-    def reduce(self, array: Any) -> Any:
-        """What `__reduce_ex__` would return, or NotImplemented to leave it to NumPy."""
+    def reduce(self, array: Any, typed: Reducer | None = None) -> Any:
+        """What `__reduce_ex__` would return, or NotImplemented to leave it to NumPy. `typed` may know a better way to
+        write one that is no view."""
         import numpy
 
         root = root_of(array)
@@ -106,15 +122,17 @@ class Memory:
             raise Unshareable("an array mapped to a file it is written to" if written else "a view of a file")
         if isinstance(root.base, numpy.nditer):
             raise Unshareable("it lies in the memory of an iterator")
-        if id(array) in self._apart:
-            return self._laid_out(array)
+        anchor = self._anchors.of.get(id(root))
+        lent = id(array) in self._lent.get(id(root), {})
+        if id(array) in self._apart or (lent and anchor is None):
+            return self._laid_out(array, typed)
         foreign = _foreign(array)
         if foreign is not None:
             return _view(foreign, _address_of(foreign), array)
-        self._met.setdefault(id(root), (root, {}))[1][id(array)] = array
-        anchor = self._anchors.of.get(id(root))
+        if not lent:
+            self._met.setdefault(id(root), (root, {}))[1][id(array)] = array
         if anchor is None or anchor is array:
-            return self._laid_out(array)
+            return self._laid_out(array, typed)
         if not lies_in(array, anchor):
             raise Unshareable("it shares memory with something else")
         return _view(anchor, address(anchor), array)
@@ -126,7 +144,7 @@ class Memory:
         except (TypeError, ValueError) as error:
             raise Unshareable("it shares memory with something else") from error
 
-    def _laid_out(self, array: Any) -> Any:
+    def _laid_out(self, array: Any, typed: Reducer | None) -> Any:
         import numpy
 
         flags = array.flags
@@ -134,8 +152,18 @@ class Memory:
             more = unpickled.attributes_of(array)
             return with_attributes(array.__reduce__(), more) if more else NotImplemented
         if flags.c_contiguous or flags.f_contiguous:
-            own = flags.owndata and flags.writeable and array.nbytes < SMALL
-            return array.__reduce__() if own else NotImplemented
+            made = typed(array) if typed is not None else NotImplemented
+            if made is not NotImplemented:
+                return made
+            if not flags.writeable:
+                return self._closed(array)
+            if array.nbytes < SMALL:
+                return array.__reduce__() if flags.owndata else NotImplemented
+            if array.dtype.kind in "mM":  # which NumPy shows to nobody as it is, so pickle would copy it
+                numbers = array.view("i8")
+                self._apart[id(numbers)] = numbers
+                return numpy.ndarray.view, (numbers, array.dtype)
+            return NotImplemented
         dense, axes = in_order(array)
         if dense.flags.c_contiguous:
             self._apart[id(dense)] = dense  # it is the same array once more, not a view of it
@@ -146,6 +174,17 @@ class Memory:
         dense = once.copy(order="C")
         self._apart[id(dense)] = dense
         return _spread, (dense, array.shape, array.strides, flags.writeable)
+
+    def _closed(self, array: Any) -> Any:
+        """One that cannot be written to; but whose owner can say that it may be, if it can now."""
+        open_ = array.view()
+        try:
+            open_.flags.writeable = True
+        except ValueError:
+            in_stream = array.dtype.hasobject or array.dtype.kind in "mM"  # NumPy's pickles of these do not say
+            return (*array.__reduce__(), None, None, _fill_closed) if in_stream else NotImplemented
+        self._apart[id(open_)] = open_
+        return _close, (open_,)
 
 
 def _overlap(arrays: Iterable[Any]) -> bool:
@@ -161,12 +200,6 @@ def _overlap(arrays: Iterable[Any]) -> bool:
     return False
 
 
-def _copies_on_write() -> bool:
-    """As pandas does from 3 on. Before, frames and columns write into memory that they share, as arrays do."""
-    pandas = sys.modules["pandas"]
-    return not pandas.__version__.startswith(("1.", "2.")) or pandas.options.mode.copy_on_write is True
-
-
 def _foreign(array: Any) -> Any:
     """What an array was laid over that is not an array: something that pickle writes, and others may hold too."""
     base = root_of(array).base
@@ -180,13 +213,27 @@ def _address_of(foreign: Any) -> int:
     return address(numpy.frombuffer(foreign, dtype=numpy.uint8))
 
 
-def _view(anchor: Any, start: int, array: Any) -> Any:
+def _is_mostly_shown(root: Any, arrays: Collection[Any]) -> bool:
+    """Would writing all of the memory be less than writing each of them?"""
+    return root.nbytes <= sum(array.nbytes for array in arrays) and all(
+        array is root or (lies_in(array, root) and _fits(root, array)) for array in arrays
+    )
+
+
+def _fits(anchor: Any, array: Any) -> bool:
+    """Can it be made again as a view of that?"""
     import numpy
 
     known = type(array) in (numpy.ndarray, numpy.matrix, numpy.recarray)
     dense = not is_array(anchor) or in_order(anchor)[0].flags.c_contiguous
     alike = not array.dtype.hasobject or (is_array(anchor) and anchor.dtype == array.dtype)
-    if not (known and dense and alike):
+    return known and dense and alike
+
+
+def _view(anchor: Any, start: int, array: Any) -> Any:
+    import numpy
+
+    if not _fits(anchor, array):
         raise Unshareable("it shares memory with something else")
     made = (anchor, array.shape, array.dtype, address(array) - start, array.strides, array.flags.writeable)
     return (_make_view, made) if type(array) is numpy.ndarray else (_make_view, (*made, type(array)))
@@ -204,6 +251,16 @@ def _make_view(
     elif not view.flags.writeable:
         raise Unshareable("it could be written to, unlike what it is a view of")
     return view if kind is None else view.view(kind)
+
+
+def _close(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+def _fill_closed(array: Any, state: Any) -> None:
+    array.__setstate__(state)
+    array.flags.writeable = False
 
 
 def _permute(dense: Any, axes: tuple[int, ...]) -> Any:

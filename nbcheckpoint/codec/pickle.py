@@ -44,7 +44,7 @@ from nbcheckpoint.codec.preview import type_name
 from nbcheckpoint.errors import StoreError
 from nbcheckpoint.model import Blob, NotSaved
 from nbcheckpoint.patience import TookTooLong
-from nbcheckpoint.whose import home_of, name_of
+from nbcheckpoint.whose import home_of, name_of, package_of
 
 OUT_OF_BAND = 1 << 16
 """Smaller buffers stay in the stream: a blob of their own would cost more than it saves."""
@@ -221,7 +221,7 @@ def _dump(
     pickler.dump(values)
     pickler.memory.check()
     found_out = pickler.memory.anchors()
-    if found_out.of.keys() != anchors.of.keys():
+    if found_out.of.keys() != anchors.of.keys():  # then also who joined whom may matter
         return _dump(values, writer, definitions, references, found_out)
     found = tuple(sorted(pickler.used)), tuple(sorted(pickler.live))
     return Encoded(stream.close(), tuple(blobs), (), (), *found)
@@ -250,6 +250,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         if kind in _plain:
             return NotImplemented
         reducer = _reducers[kind] if kind in _reducers else _find_reducer(kind)
+        if is_array(obj):
+            return self.memory.reduce(obj, reducer)
         if reducer is not None:
             if reducer is tensors.reduce_memory:
                 self.memory.of_tensors.append(obj)
@@ -264,12 +266,12 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
                 return _reduce_nameless(obj)
         if kind is types.CellType:
             return types.CellType, (), _cell(obj), None, None, _fill_cell
-        if is_array(obj):
-            return self.memory.reduce(obj)
         if is_of_rows(kind):
             return self.memory.reduce_row(obj) if is_row(obj) else NotImplemented
-        if home_of(kind).startswith("pandas."):
-            self.memory.meet_frame(obj)
+        if package_of(kind) == "pandas":
+            made = self.memory.reduce_part(obj)
+            if made is not NotImplemented:
+                return made
         elif reducer is None and not issubclass(kind, (type, types.FunctionType)):
             _plain.add(kind)
         return super().reducer_override(obj)

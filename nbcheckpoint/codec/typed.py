@@ -36,12 +36,23 @@ def reduce_strings(array: Any) -> Any:
     except (ImportError, UnicodeError, ValueError, TypeError):  # lone surrogates are not UTF-8
         return NotImplemented
     buffers = [None if buffer is None else pickle.PickleBuffer(buffer) for buffer in column.buffers()]
-    return _strings, (array.shape, order, len(column), column.null_count, column.offset, buffers)
+    made = (array.shape, order, len(column), column.null_count, column.offset, buffers)
+    return _strings, made if array.flags.writeable else (*made, False)
 
 
-def _strings(shape: tuple[int, ...], order: Any, length: int, nulls: int, offset: int, buffers: list[Any]) -> Any:
+def _strings(
+    shape: tuple[int, ...],
+    order: Any,
+    length: int,
+    nulls: int,
+    offset: int,
+    buffers: list[Any],
+    writeable: bool = True,
+) -> Any:
     import pyarrow as pa
 
     held = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
     column = pa.Array.from_buffers(pa.large_string(), length, held, null_count=nulls, offset=offset)
-    return column.to_numpy(zero_copy_only=False).reshape(shape, order=order)
+    made = column.to_numpy(zero_copy_only=False).reshape(shape, order=order)
+    made.flags.writeable = writeable
+    return made

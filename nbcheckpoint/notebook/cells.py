@@ -34,6 +34,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from nbcheckpoint import config, patience
+from nbcheckpoint.codec import frames
 from nbcheckpoint.engine import context, shown
 from nbcheckpoint.engine.identity import (
     LOOKS_FOR_FILES,
@@ -394,7 +395,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         outputs: list[dict[str, Any]] = []
         if found.checkpoint is not None or found.progress is not None:
             written = own.writes | identity.mentions.writes
-            loaded, outputs, reason = self._load(found.checkpoint or found.progress, written)
+            with frames.beside(frames.counts_in(identity.values)):
+                loaded, outputs, reason = self._load(found.checkpoint or found.progress, written)
             if reason is not None:
                 found = Match(None, reason)
         if found.checkpoint is not None:
@@ -593,6 +595,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             certain=certainly_bound(cell.statements[number]),
             annotates=frozenset(weave.annotations_in(cell.statements[number])),
             before=namespace.snapshot(self.shell.user_ns, own.writes | identity.mentions.writes),
+            counts=frames.counts_in(identity.values),
             modules_before=leaves.modules_in(identity),
             rng_before=rng.states(),
             settings_before=settings.states(),
@@ -675,7 +678,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
                 defer = cell.waiting_seconds < QUICK_SECONDS
                 kept = [] if cell.chosen.no_output else outputs
                 store = self.session.store
-                done.checkpoint = store.save(draft.checkpoint, draft.values, outputs=kept, defer=defer).checkpoint
+                with frames.beside(running.counts):
+                    done.checkpoint = store.save(draft.checkpoint, draft.values, outputs=kept, defer=defer).checkpoint
                 cell.waiting_seconds *= defer
                 if not defer:
                     shown.all_is_shown({call.run for call in context.called[running.calls_before :]})

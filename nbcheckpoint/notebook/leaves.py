@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nbcheckpoint import patience
+from nbcheckpoint.codec.frames import Counts
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again
@@ -79,6 +80,8 @@ class Running:
     annotates: frozenset[str]
     """Names it annotates, if it comes by there."""
     before: dict[str, Any]
+    counts: Counts
+    """Who shared memory with frames among its inputs."""
     modules_before: dict[str, dict[str, Any]]
     rng_before: dict[str, Any]
     settings_before: dict[str, Any]

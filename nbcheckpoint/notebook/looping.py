@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from nbcheckpoint.codec import frames
 from nbcheckpoint.engine.identity import is_missed
 from nbcheckpoint.engine.loop import ExplicitLoop
 from nbcheckpoint.engine.pace import TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS, Pace, price, seconds_left
@@ -258,7 +259,8 @@ class LoopHooks:
         assert cell.chosen is not None
         outputs = [] if cell.chosen.no_output else running.recorder.so_far()
         store = self.session.store
-        result = store.save(unfinished, {**draft.values, **loop.extra()}, outputs=outputs, wait=False)
+        with frames.beside(running.counts):
+            result = store.save(unfinished, {**draft.values, **loop.extra()}, outputs=outputs, wait=False)
         saved = result.checkpoint
         lost = [item for item in saved.not_saved if is_missed(item.name) or item.name.startswith(loops.NEEDED)]
         if lost:

@@ -284,6 +284,44 @@ DATA = {
         "s = pd.Series([1., 2, 3]); v = s[:2]; w = s.rename('w'); a = s.to_numpy()",
         "v.iloc.__setitem__(0, 99), s.iloc.__setitem__(1, 98), s.tolist(), v.tolist(), w.tolist(), a.tolist()",
     ),
+    "a slice of what is there": (
+        "import pandas as pd; s = pd.Series([1., 2, 3])",
+        "",
+        "v = s[:2]",
+        "[a := s.to_numpy(), s.iloc.__setitem__(0, 99), a.tolist(), v.tolist()]",
+    ),
+    "a slice of what is there, forgotten": (
+        "import pandas as pd; s = pd.Series([1., 2, 3])",
+        "",
+        "v = s[:2]",
+        "[globals().update(v=0), a := s.to_numpy(), s.iloc.__setitem__(0, 99), a.tolist()]",
+    ),
+    "two columns, saved one after the other": (
+        "import pandas as pd",
+        "",
+        "s = pd.Series([1., 2, 3])\nv = s[:2]\nbox = {'in': [s.rename('w')]}\nu = box['in'][0][1:]",
+        "[a := s.to_numpy(), s.iloc.__setitem__(0, 99), b := u.to_numpy(), u.iloc.__setitem__(0, 97),"
+        " globals().update(box=0, v=0), c := u.to_numpy(), u.iloc.__setitem__(0, 96), a.tolist(), b.tolist(),"
+        " c.tolist()]",
+    ),
+    "a frame that was given a column": (
+        "import pandas as pd; df = pd.DataFrame({'x': [1., 2, 3]}); col = df['x']",
+        "df = pd.DataFrame({'x': [1., 2, 3]}); col = df['x']",
+        "df['y'] = df['x'] * 2",
+        "[a := df['x'].to_numpy(), df.loc.__setitem__((0, 'x'), 99), a.tolist(), col.tolist()]",
+    ),
+    "strings in an array that another shows": (
+        "import numpy as np",
+        "",
+        "names = np.array([str(n) for n in range(20_000)], dtype=object); first = names[:12_000]",
+        "names.__setitem__(0, 'x'), first[0]",
+    ),
+    "an array that may not be written to": (
+        "import pandas as pd",
+        "",
+        "a = pd.Series(list('abc'), dtype=object).to_numpy()\nd = pd.Series(pd.date_range('2020', periods=3)).to_numpy()",
+        "[a.flags.writeable, d.flags.writeable, setattr(d.flags, 'writeable', True), d.flags.writeable]",
+    ),
     "a view of a file": (
         "import numpy as np; np.save('x.npy', np.arange(5.))",
         "",
