@@ -319,7 +319,7 @@ DATA = {
     "an array that may not be written to": (
         "import pandas as pd",
         "",
-        "a = pd.Series(list('abc'), dtype=object).to_numpy()\nd = pd.Series(pd.date_range('2020', periods=3)).to_numpy()",
+        "a = pd.Series(list('abc'), dtype=object).to_numpy()\nd = pd.Series(pd.to_datetime(['2020'])).to_numpy()",
         "[a.flags.writeable, d.flags.writeable, setattr(d.flags, 'writeable', True), d.flags.writeable]",
     ),
     "a view of a file": (
