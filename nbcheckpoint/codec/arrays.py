@@ -7,8 +7,8 @@ comes back alone, and contiguous.
 - An array with gaps or in an unusual order is written densely, with its strides, and laid out again.
 - Arrays that share memory are written as views of one *anchor*: the array that owns the memory, or the one inside of a
   data frame. That there are two of them shows only at the second, so then everything is written once more.
-- Frames that share memory with each other and copy it on writing do so again (`frames.py`); but each gets its own
-  where no array looks into it and it would be mostly memory that none of them shows.
+- Frames that share memory with each other and copy it on writing know of each other again (`frames.py`). They get each
+  their own only where no array looks into it, and most of it is shown by none of them.
 - What cannot be brought back this way raises Unshareable, and is named: rather not saved than saved as something else.
 
 Not kept: the array a view was cut from, where nothing but the view's own `base` refers to it any more.
@@ -19,6 +19,7 @@ from __future__ import annotations
 import array as builtin_array
 import operator
 import pickle
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -29,6 +30,10 @@ from nbcheckpoint.codec.faithful import Reducer, with_attributes
 
 SMALL = 1 << 16
 """Below this an array that owned its memory does so again (and can be resized). Larger ones may be mapped files."""
+
+
+_ITS_OWN = 4
+"""References to what a block holds that are nobody's: the block's, and those of who asks."""
 
 
 class Unshareable(pickle.PicklingError):
@@ -62,6 +67,10 @@ class Memory:
         """Blocks and indexes that were met, by id."""
         self._counts: dict[int, set[int]] = {}
         """Id of the array that owns the memory -> the counts of the blocks in it."""
+        self._exposed: set[int] = set()
+        """The same: somebody besides a frame can look into it."""
+        self._held: set[int] = set()
+        """Ids of what blocks and indexes that were met hold as their values."""
         self.of_tensors: list[Any] = []
         """Memory of torch's that was met."""
 
@@ -72,17 +81,16 @@ class Memory:
             root, seen = self._met.get(key, (None, {}))
             arrays = {**seen, **self._lent.get(key, {})}
             root = root_of(next(iter(arrays.values()))) if root is None else root
-            if len(arrays) > 1 and (
-                seen or len(self._counts.get(key, ())) > 1 or _is_mostly_shown(root, arrays.values())
-            ):
+            exposed = seen or key in self._exposed or len(self._counts.get(key, ())) > 1
+            if len(arrays) > 1 and (exposed or _is_shown(root, arrays.values())):
                 found[key] = root
         return Anchors(found, frozenset(self._joined_by_others()))
 
     def _joined_by_others(self) -> Iterator[int]:
-        for part in self._counted.values():
-            count = frames.count_of(part)
+        counts = {id(count): count for count in map(frames.count_of, self._counted.values()) if count is not None}
+        for key, count in counts.items():
             if any(id(one) not in self._counted for one in frames.members(count)):
-                yield id(count)
+                yield key
 
     def check(self) -> None:
         """All is written. Raises Unshareable if an array lies in the memory of a tensor, or the other way round, or in
@@ -104,12 +112,21 @@ class Memory:
             return part.__reduce__()  # `__reduce_ex__` makes a copy of what has gaps
         blocks = frames.blocks_of(part)
         for one in blocks or ((part,) if frames.is_index(part) else ()):
-            self._counted[id(one)] = one
-            for array in frames.memory_of(one.values if blocks else one._data):
-                key = id(root_of(array))
-                self._lent.setdefault(key, {})[id(array)] = array
-                self._counts.setdefault(key, set()).update({id(one.refs)} if blocks else ())
+            self._meet(one, one.values if blocks else one._data)
+        if id(part) not in self._held and frames.is_wrapped(part):
+            self._exposed.update(id(root_of(array)) for array in frames.memory_of(part))
         return frames.reduce_counted(part) if blocks or frames.is_index(part) else NotImplemented
+
+    def _meet(self, part: Any, values: Any) -> None:
+        """A block or an index, and what it holds."""
+        self._counted[id(part)] = part
+        self._held.add(id(values))
+        for array in frames.memory_of(values):
+            key = id(root_of(array))
+            self._lent.setdefault(key, {})[id(array)] = array
+            self._counts.setdefault(key, set()).update({id(part.refs)} if frames.is_block(part) else ())
+            if frames.is_wrapped(values) and sys.getrefcount(values) > _ITS_OWN:
+                self._exposed.add(key)  # `s.array` is the very object the block holds
 
     def reduce(self, array: Any, typed: Reducer | None = None) -> Any:
         """What `__reduce_ex__` would return, or NotImplemented to leave it to NumPy. `typed` may know a better way to
@@ -213,8 +230,8 @@ def _address_of(foreign: Any) -> int:
     return address(numpy.frombuffer(foreign, dtype=numpy.uint8))
 
 
-def _is_mostly_shown(root: Any, arrays: Collection[Any]) -> bool:
-    """Would writing all of the memory be less than writing each of them?"""
+def _is_shown(root: Any, arrays: Collection[Any]) -> bool:
+    """Would writing all of the memory be no more than writing each of them?"""
     return root.nbytes <= sum(array.nbytes for array in arrays) and all(
         array is root or (lies_in(array, root) and _fits(root, array)) for array in arrays
     )

@@ -13,7 +13,8 @@ then and now (`beside`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -22,8 +23,8 @@ from typing import Any
 from nbcheckpoint.bases import is_array
 from nbcheckpoint.unpickled import is_frame
 
-MANY = 100
-"""Frames are looked for in containers that hold no more than this."""
+MANY, MAX_LOOKED_AT = 100, 1000
+"""Frames are looked for in containers that hold no more than this, and among so many objects."""
 Counts = Mapping[str, Any]
 _beside: ContextVar[Counts] = ContextVar("beside", default={})  # noqa: B039  # nobody writes to it
 
@@ -39,31 +40,30 @@ def beside(counts: Counts) -> Iterator[None]:
 
 
 def counts_in(values: Mapping[str, Any]) -> Counts:
-    """The counts of frames and columns, by where they are."""
+    """The counts of frames and columns, by where they are; as far as a quick look finds them."""
+    found: dict[str, Any] = {}
     if not copy_on_write():
-        return {}
-    found = {}
-    for name, value in values.items():
-        for path, frame in _frames_in(name, value, depth=3):
-            found.update({f"{path}/{at}": block.refs for at, block in enumerate(blocks_of(frame._mgr))})
+        return found
+    waiting = deque(values.items())
+    for _ in range(MAX_LOOKED_AT):
+        if not waiting:
+            break
+        path, value = waiting.popleft()
+        if is_frame(type(value)):
+            found.update({f"{path}/{at}": block.refs for at, block in enumerate(blocks_of(value._mgr))})
+        else:
+            waiting.extend((f"{path}/{key!r}", part) for key, part in _inside(value) if type(key) in (str, int))
     return found
 
 
-def _frames_in(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
-    if is_frame(type(value)):
-        yield path, value
-        return
-    inside: Any = {}
+def _inside(value: Any) -> Iterable[tuple[Any, Any]]:
     if type(value) in (list, tuple):
-        inside = dict(enumerate(value)) if len(value) <= MANY else {}
-    elif type(value) is dict:
-        inside = value
-    elif not isinstance(value, type):
-        inside = getattr(value, "__dict__", {})
-    if depth and type(inside) is dict and len(inside) <= MANY:
-        for key, part in inside.items():
-            if type(key) in (str, int):
-                yield from _frames_in(f"{path}/{key!r}", part, depth - 1)
+        return enumerate(value) if len(value) <= MANY else ()
+    inside = value
+    kind: Any = type(value)
+    if kind.__getattribute__ is object.__getattribute__:  # nobody's code is to run for this
+        inside = getattr(value, "__dict__", None)
+    return inside.items() if type(inside) is dict and len(inside) <= MANY else ()
 
 
 def copy_on_write() -> bool:
@@ -72,6 +72,13 @@ def copy_on_write() -> bool:
     if not hasattr(pandas, "Index"):
         return False
     return not pandas.__version__.startswith(("1.", "2.")) or pandas.options.mode.copy_on_write is True
+
+
+def is_part(kind: type) -> bool:
+    """Is it of those classes of pandas' that frames and columns consist of?"""
+    pandas = sys.modules["pandas"]
+    named = kind.__name__.endswith(("Block", "BlockManager", "BlockValuesRefs"))
+    return named or issubclass(kind, (pandas.Index, pandas.api.extensions.ExtensionArray))
 
 
 def blocks_of(part: Any) -> tuple[Any, ...]:
@@ -101,11 +108,18 @@ def memory_of(values: Any) -> Iterator[Any]:
     return (array for array in found if is_array(array))
 
 
+def is_wrapped(values: Any) -> bool:
+    """An array of pandas' own: dates, categories, numbers that may be missing, or just one around an array."""
+    return isinstance(values, sys.modules["pandas"].api.extensions.ExtensionArray)
+
+
 def count_of(part: Any) -> Any:
     """The count a block or an index belongs to, if it is not alone in it. Indexes among themselves never write."""
     count = part._references if is_index(part) else part.refs
-    others = [one for one in members(count) if one is not part]
-    return count if others and not all(map(is_index, (part, *others))) else None
+    there = count.referenced_blocks if count is not None else ()  # there may be thousands: the first will do
+    others = (one() for one in there)
+    written = is_block(part)
+    return count if any(o is not None and o is not part and (written or is_block(o)) for o in others) else None
 
 
 def members(count: Any) -> list[Any]:

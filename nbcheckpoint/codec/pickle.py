@@ -37,7 +37,7 @@ import cloudpickle
 
 from nbcheckpoint import patience, tensors
 from nbcheckpoint.bases import is_array, is_of_rows, is_row
-from nbcheckpoint.codec import faithful
+from nbcheckpoint.codec import faithful, frames
 from nbcheckpoint.codec.arrays import NOTHING_YET, Anchors, Memory, Unshareable
 from nbcheckpoint.codec.chunks import BlobWriter
 from nbcheckpoint.codec.preview import type_name
@@ -268,7 +268,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             return types.CellType, (), _cell(obj), None, None, _fill_cell
         if is_of_rows(kind):
             return self.memory.reduce_row(obj) if is_row(obj) else NotImplemented
-        if package_of(kind) == "pandas":
+        if package_of(kind) == "pandas" and frames.is_part(kind):
             made = self.memory.reduce_part(obj)
             if made is not NotImplemented:
                 return made
