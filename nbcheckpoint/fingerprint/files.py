@@ -72,6 +72,8 @@ class FileWatch:
         self._earlier: dict[str, FileSeen] = {}
         self.classes: set[tuple[str, str]] = set()
         """Module and name of what was found in pickles."""
+        self.set_by_imports: set[str] = set()
+        """Environment variables that were last set by a library while it was imported: as it will do again."""
         self._folders = {os.path.abspath(path) for path in ignore}
         self._ignore = (*_installed(), *_SYSTEM, *(path + os.sep for path in self._folders))
 
@@ -364,8 +366,11 @@ def _by_the_user(frame: Any) -> bool:
         frame = frame.f_back
     if frame is None:
         return False
-    name = frame.f_globals.get("__name__", "")
-    return name == "__main__" or name.startswith("pandas.io.") or is_user_file(frame.f_code.co_filename)
+    return _is_users(frame) or frame.f_globals.get("__name__", "").startswith("pandas.io.")
+
+
+def _is_users(frame: Any) -> bool:
+    return frame.f_globals.get("__name__", "") == "__main__" or is_user_file(frame.f_code.co_filename)
 
 
 _PASSING_ON = frozenset({"os", "posixpath", "ntpath", "genericpath", "pathlib", "glob", "subprocess", "asyncio"})
@@ -429,6 +434,9 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         _note(os.fspath(args[1]), reads=False, writes=True)
     elif event in ("os.remove", "os.rmdir", "shutil.rmtree", "os.mkdir") and args[-1] in (-1, None):
         _note_change(args[0], made=event == "os.mkdir")
+    elif event in ("os.putenv", "os.unsetenv"):
+        with _unnoticed():
+            _note_variable(os.fsdecode(args[0]), imported=_by_an_import(sys._getframe(1)))
     elif (program := programs.started(event, args)) is not None:
         with _unnoticed():
             _note_start(*program, by_the_user=_by_the_user(sys._getframe(1)))
@@ -455,6 +463,20 @@ def _note_start(command: Sequence[Any], folder: Any, *, by_the_user: bool) -> No
             watch.note_told(told)
         if by_the_user:
             watch.note_start(command)
+
+
+def _by_an_import(frame: Any) -> bool:
+    """Is it done by a module of a library's that is being imported?"""
+    while frame is not None and not _is_users(frame):
+        if frame.f_code.co_name == "<module>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _note_variable(name: str, *, imported: bool) -> None:
+    for watch in tuple(_watches):
+        (watch.set_by_imports.add if imported else watch.set_by_imports.discard)(name)
 
 
 def _note_change(path: Any, *, made: bool) -> None:

@@ -52,7 +52,7 @@ from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, StoreError, 
 from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, names_in
 from nbcheckpoint.model import Checkpoint, Reason, Step, StepStatus
-from nbcheckpoint.notebook import guess, leaves, line, namespace, options, sharing, weave
+from nbcheckpoint.notebook import around, guess, leaves, line, namespace, options, sharing, weave
 from nbcheckpoint.notebook.cell import (
     INTERRUPT,
     Cell,
@@ -236,7 +236,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         running = cell.running
         if running is not None and running.number == number:
             running.seconds = time.perf_counter() - running.started
-            running.surroundings_after = leaves.surroundings() if self._may_be_saved(cell, running) else ()
+            running.around_after = around.look() if self._may_be_saved(cell, running) else None
             running.result = value[0] if value else None
         elif cell.passing is not None and cell.passing[0] == number:
             self._passed(cell, *cell.passing[1:])
@@ -394,9 +394,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         loaded: dict[str, Any] = {}
         outputs: list[dict[str, Any]] = []
         if found.checkpoint is not None or found.progress is not None:
-            written = own.writes | identity.mentions.writes
             with frames.beside(frames.counts_in(identity.values)):
-                loaded, outputs, reason = self._load(found.checkpoint or found.progress, written)
+                loaded, outputs, reason = self._load(found.checkpoint or found.progress)
             if reason is not None:
                 found = Match(None, reason)
         if found.checkpoint is not None:
@@ -550,20 +549,14 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         left = self._identify(cell, tree, code, running.identity.code, None, thorough=True)
         self._cut[left.code] = saved.id, left.digest
 
-    def _load(
-        self, checkpoint: Checkpoint | None, written: frozenset[str]
-    ) -> tuple[dict[str, Any], list[dict[str, Any]], Reason | None]:
-        """Values and outputs of a checkpoint, ready to be bound and shown; or why they cannot be.
-
-        `written` are the names its statement may bind.
-        """
+    def _load(self, checkpoint: Checkpoint | None) -> tuple[dict[str, Any], list[dict[str, Any]], Reason | None]:
+        """Values and outputs of a checkpoint, ready to be bound and shown; or why they cannot be."""
         assert checkpoint is not None
         user_ns = self.shell.user_ns
         names = {name for name in checkpoint.names if ":" not in name}
         others = sharing.sharing(names & user_ns.keys(), user_ns) if names & user_ns.keys() else set()
-        # One more name of the same object, neither changed nor saved, was left behind: `x = x + [1]`.
-        inputs = {item.name for item in checkpoint.inputs if item.name in user_ns} - set(checkpoint.mutated)
-        known = names | {n for n in inputs if any(user_ns[n] is user_ns.get(name) for name in names & written)}
+        # Who shared it then, and was neither changed nor saved, was left behind: `x = x + [1]`.
+        known = names | {item.name for item in checkpoint.inputs} - set(checkpoint.mutated)
         if others is None or others - known:
             who = ", ".join(sorted((others or set()) - known)) or "other variables"
             return {}, [], explain.simple("shared", f"{who} now shares data with what this changes")
@@ -599,7 +592,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             modules_before=leaves.modules_in(identity),
             rng_before=rng.states(),
             settings_before=settings.states(),
-            surroundings=leaves.surroundings(),
+            around=around.look(),
             calls_before=len(context.called),
             asked_before=len(context.asked),
             figures=Figures(),
@@ -656,7 +649,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             quick = line.Done("computed", seconds, running.reason, None, source=running.source, quick=True)
             cell.done.append(quick)
             return
-        problem = running.problem or leaves.obstacle(running, running.surroundings_after)
+        problem = running.problem or leaves.obstacle(running, running.around_after or around.look())
         problem = problem or ("it was interrupted" if running.interrupted else "")
         done = line.Done("computed", seconds, running.reason, None, problem=problem, source=running.source)
         if loops_ is not None:

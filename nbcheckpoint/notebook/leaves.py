@@ -6,24 +6,17 @@ seen before is kept in `Running`.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # signal without the names
 import argparse
-import asyncio
-import builtins
 import functools
 import os
 import re
-import signal
 import sys
-import threading
 import time
 import types
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nbcheckpoint import patience
 from nbcheckpoint.codec.frames import Counts
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
@@ -32,7 +25,8 @@ from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Reason, Step
-from nbcheckpoint.notebook import namespace, sharing
+from nbcheckpoint.notebook import around, namespace, sharing
+from nbcheckpoint.notebook.around import Around
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.outputs import Recorder
 from nbcheckpoint.whose import is_user_code, package_of
@@ -57,13 +51,6 @@ _NOT_DATA = (
     *(type, types.FunctionType, types.ModuleType, types.MethodType, types.BuiltinFunctionType),
     type(functools.lru_cache(int)),  # pickled by name: what it remembers would be gone
 )
-_SIGNALS = tuple(set(map(int, signal.valid_signals())) - {signal.SIGINT, patience.WAKING})
-"""Those that are nobody's but the user's."""
-_IPYTHONS_BUILTINS = frozenset({"_", "input", "getpass", "exit", "quit", "get_ipython", "display", "dreload"})
-"""It puts these in and takes them out around every cell."""
-_LIBRARY_THREADS = ("tqdm", "joblib", "loky", "multiprocessing", "threadpoolctl", "zmq")
-"""Libraries whose helper threads stay on when their work is done, and hold nothing of the user's. The kernel's own zmq
-starts one when something large is shown for the first time."""
 
 
 @dataclass
@@ -85,7 +72,7 @@ class Running:
     modules_before: dict[str, dict[str, Any]]
     rng_before: dict[str, Any]
     settings_before: dict[str, Any]
-    surroundings: tuple[Any, ...]
+    around: Around
     calls_before: int
     """How many flows had been called."""
     asked_before: int
@@ -102,7 +89,8 @@ class Running:
     started: float = field(default_factory=time.perf_counter)
     seconds: float | None = None
     """Set when it has run without an exception."""
-    surroundings_after: tuple[Any, ...] = ()
+    around_after: Around | None = None
+    """If it may be saved."""
     result: Any = None
 
     @property
@@ -129,7 +117,7 @@ class Draft(NamedTuple):
     problem: str = ""
 
 
-def obstacle(running: Running, surroundings: tuple[Any, ...]) -> str:
+def obstacle(running: Running, now: Around) -> str:
     """An effect that could not be brought back by binding names."""
     if running.recorder.live:
         return "it shows live widgets"
@@ -141,9 +129,7 @@ def obstacle(running: Running, surroundings: tuple[Any, ...]) -> str:
         return "it has started a program that is still running"
     if _reads_unseen(running):
         return "polars reads files where nobody can look: write their names out, or give them with --files"
-    if surroundings != running.surroundings:
-        return "it changed the working directory, the environment, the import path, builtins, signals, threads or tasks"
-    return ""
+    return around.change(running.around, now, running.watch.set_by_imports)
 
 
 _OF_POLARS = frozenset(
@@ -388,19 +374,6 @@ def not_there(checkpoint: Checkpoint) -> set[str]:
     return {item.name for item in checkpoint.conditions if item.digest == ABSENT}
 
 
-def surroundings() -> tuple[Any, ...]:
-    """What a statement can change besides names and objects: compared before and after."""
-    names = {name: value for name, value in vars(builtins).items() if name not in _IPYTHONS_BUILTINS}
-    patched = tuple(names), array("Q", map(id, names.values())).tobytes()  # packed, for the reason in `rng.packed`
-    try:
-        tasks = {id(task) for task in asyncio.all_tasks()}
-    except RuntimeError:  # no loop is running
-        tasks = set()
-    environment = dict(getattr(os.environ, "_data", os.environ))  # as it is: decoding it takes longer than comparing
-    handlers = tuple(map(_signal.getsignal, _SIGNALS))
-    return os.getcwd(), environment, tuple(sys.path), handlers, set(_threads()), tasks, patched
-
-
 def _mentions_drawing(running: Running) -> bool:
     return any(_root_package(value) in _DRAWS for value in running.identity.values.values())
 
@@ -411,12 +384,3 @@ def leaves_nothing(draft: Draft, outputs: Sequence[Any]) -> bool:
     values = [name for name in draft.values if not name.startswith(settings.PREFIX)]
     kept = left is not None and [file for file in left.files if file.digest not in (files.MISSING, files.FOLDER)]
     return left is not None and not (values or outputs or left.deleted or left.random or kept)
-
-
-def _threads() -> Iterator[int | None]:
-    own = ("nbcheckpoint", "IPythonHistorySavingThread")
-    for thread in threading.enumerate():
-        target = getattr(thread, "_target", None)
-        of = {package_of(type(thread)), package_of(target)}
-        if not thread.name.startswith(own) and of.isdisjoint(_LIBRARY_THREADS):
-            yield thread.ident

@@ -19,7 +19,7 @@ from nbcheckpoint.engine.trail import both_drawn, moved_since
 from nbcheckpoint.errors import Error
 from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
-from nbcheckpoint.notebook import leaves, line, loops, namespace
+from nbcheckpoint.notebook import around, leaves, line, loops, namespace
 from nbcheckpoint.notebook.cell import Cell, hint, quick_size
 from nbcheckpoint.notebook.items import raising, unwrap_bar, wrap_bar
 from nbcheckpoint.notebook.leaves import RESULT, Place, Running
@@ -247,7 +247,7 @@ class LoopHooks:
         return loop.give_up() if problem else loop.saved_in(price(waited, worked))
 
     def _save_progress(self, cell: Cell, running: Running, loops_: Loops, loop: Loop) -> str:
-        problem = leaves.obstacle(running, leaves.surroundings())
+        problem = leaves.obstacle(running, around.look())
         if problem:
             return problem
         seconds = _worked(running, loops_)

@@ -499,6 +499,54 @@ DATA = {
         "r = t.fold",
         "r",
     ),
+    "which part another variable shares": (
+        "a = [1]; x = [a, [1]]; y = [a]; del a",
+        "b = [1]; x = [[1], b]; y = [b]; del b",
+        "x[0] = [5]",
+        "(y[0].append(9), x, y)",
+    ),
+    "which part another variable shares, bound anew": (
+        "a = [1]; x = [a, [1]]; y = [a]; del a",
+        "b = [1]; x = [[1], b]; y = [b]; del b",
+        "x = [[5], x[1]]",
+        "(y[0].append(9), x, y)",
+    ),
+    "who shared nothing shares it now": (
+        "x = [[1], [1]]; y = [[1]]",
+        "x = [[1], [1]]; y = [x[1]]",
+        "x[0] = [len(y) + 4]",
+        "(y[0].append(9), x, y)",
+    ),
+    "an index that is shared no more": (
+        "import pandas as pd\ndays = pd.date_range('2024-01-01', periods=4); s = pd.Series([1., 2, 3, 4], index=days)",
+        "s = pd.Series([1., 2, 3, 4], index=days)",
+        "s.iloc[[1]] += 1",
+        "(setattr(days, 'name', 'd'), s.index.name, s.index is days, s.tolist())",
+    ),
+    "an index that is shared by another one": (
+        "import pandas as pd\ni = pd.Index([1, 2]); j = pd.Index([1, 2]); s = pd.Series([1., 2], index=i)",
+        "s = pd.Series([1., 2], index=j)",
+        "s = s.rename('x')",
+        "(setattr(j, 'name', 'd'), s.index.name, s.index is j, s.index is i)",
+    ),
+    "a view of another half": (
+        "import numpy as np\nd = np.zeros(6); v = d[:3]; w = d[3:]",
+        "d = np.zeros(6); v = d[3:]; w = d[:3]",
+        "v = v + 1",
+        "(w.__setitem__(0, 7), d.tolist(), v.tolist())",
+    ),
+    "a view written to": (
+        "import numpy as np\nd = np.zeros(6); v = d[:3]",
+        "d = np.zeros(6); v = d[3:]",
+        "v[0] = 1",
+        "(d.tolist(), v.tolist())",
+    ),
+    "an object held twice": (
+        "class Box: pass\nc = Box(); c.n = [0]; p = Box(); p.c = c; q = Box(); q.c = c",
+        "e = Box(); e.n = [0]; q.c = e; c.n = [0]; p.c = c; f = [c, e]",
+        "p.c = None",
+        "(q.c is c, q.c.n, p.c)",
+    ),
 }
 
 AROUND = {
