@@ -9,7 +9,9 @@
     for a frame with attributes, an array of some class, a class made from a date    pickle leaves the attributes out
     for a class made from a dict or list    pickle asks its methods what is in it, and has them fill it again
     for a weak proxy          pickle writes the object behind it: there would be two of them
+    for objects that all have one state, held by their class    pickle gives each a state of its own
     for an open file, a view of bytes    cloudpickle writes their content, as text and bytes
+    for a closed file, a lock nobody holds, an executor that is shut down    it is refused, and need not be (`over.py`)
     for a class that keeps something out of its pickles and does not make it again    it would come back without that
 
 Here they are written so that they come back as what they are, or they are refused, and then named. Tracebacks are not
@@ -30,10 +32,10 @@ import pickle
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from nbcheckpoint import unpickled
+from nbcheckpoint import over, unpickled
 from nbcheckpoint.whose import is_user_code
 
 Reducer = Callable[[Any], Any]
@@ -44,6 +46,8 @@ def find(kind: type) -> Reducer | None:
     """How to write an instance of this type, if not pickle's or cloudpickle's way."""
     if kind in _exact:
         return _exact[kind]
+    if kind in over.reducers():
+        return over.reducers()[kind]
     if issubclass(kind, BaseException):
         return _reduce_exception
     if kind.__name__ in ("Random", "RandomState"):
@@ -58,6 +62,8 @@ def find(kind: type) -> Reducer | None:
         return _reduce_losing
     if _says_what_it_keeps(kind):
         return _reduce_kept
+    if any(_shared_states(kind)):
+        return _reduce_joint
     return _refuse_file if issubclass(kind, io.IOBase) and kind not in (io.StringIO, io.BytesIO) else None
 
 
@@ -243,6 +249,32 @@ def _is_kept(value: Any, kept: Any) -> bool:
     if type(value) in (bool, int, float, complex, str, bytes):
         return type(kept) is type(value) and (kept == value or value != value)
     return type(kept) is type(value)
+
+
+def _shared_states(kind: type) -> Iterator[tuple[type, str]]:
+    """Dicts that its classes hold, and that may be the attributes of all of its instances."""
+    for cls in type.mro(kind):
+        yield from ((cls, name) for name, held in vars(cls).items() if type(held) is dict and not name.startswith("__"))
+
+
+def _reduce_joint(obj: Any) -> Any:
+    state: Any = getattr(obj, "__dict__", None)
+    for cls, name in _shared_states(type(obj)):
+        if vars(cls)[name] is state:
+            made = obj.__reduce_ex__(5)
+            if len(made) > 2 and made[2] is state and not any(made[3:]):
+                return _join, (made[0], made[1], cls, name), dict(state), None, None, _fill_joint
+    return NotImplemented
+
+
+def _join(make: Any, args: tuple[Any, ...], cls: type, name: str) -> Any:
+    made = make(*args)
+    made.__dict__ = vars(cls)[name]
+    return made
+
+
+def _fill_joint(obj: Any, state: dict[str, Any]) -> None:
+    obj.__dict__.update(state)
 
 
 def with_attributes(made: Any, more: dict[str, Any]) -> Any:

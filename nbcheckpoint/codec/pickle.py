@@ -35,7 +35,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import cloudpickle
 
-from nbcheckpoint import patience, tensors
+from nbcheckpoint import over, patience, tensors
 from nbcheckpoint.bases import is_array, is_of_rows, is_row
 from nbcheckpoint.codec import faithful, frames
 from nbcheckpoint.codec.arrays import NOTHING_YET, Anchors, Memory, Unshareable
@@ -400,13 +400,15 @@ def _find_bad(values: Mapping[str, Any], definitions: Definitions) -> list[NotSa
 def _where(name: str, value: Any, definitions: Definitions, *, seconds: float = 1.0) -> tuple[str, Any]:
     """The innermost part that fails, and the path to it. Gives up going deeper after a second."""
     until = time.monotonic() + seconds
-    path = name
+    path, passed = name, [value]
     for _ in range(20):
         for step, part in _parts(value):
             if time.monotonic() > until:
                 return path, value
-            if part is not value and _try(part, definitions) is not None:
+            # Not back to where it has come by: there are circles.
+            if all(part is not known for known in passed) and _try(part, definitions) is not None:
                 path, value = path + step, part
+                passed.append(part)
                 break
         else:
             return path, value
@@ -414,6 +416,8 @@ def _where(name: str, value: Any, definitions: Definitions, *, seconds: float = 
 
 
 def _parts(value: Any) -> Sequence[tuple[str, Any]]:
+    if type(value) in over.reducers():
+        return ()  # it says itself what is wrong
     if isinstance(value, dict):
         return [(f"[{key!r:.40}]" if type(key) in (str, int) else "[…]", item) for key, item in value.items()]
     if isinstance(value, (list, tuple)):

@@ -37,7 +37,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint import bases, patience, tensors, unpickled
+from nbcheckpoint import bases, over, patience, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import Names, digest_code, functions_of, names_in
 from nbcheckpoint.whose import home_of, is_user_code, name_of, package_of, reads_from
@@ -430,8 +430,9 @@ class _DigestPickler(pickle.Pickler):
     def __init__(self, hasher: Any, digester: Digester, label: str) -> None:
         super().__init__(_Hashing(hasher), protocol=5, buffer_callback=_Buffers(hasher, digester, label).take)
         self.fast = True
+        self.dispatch_table = {**copyreg.dispatch_table, **over.reducers()}
         if "torch" in sys.modules:
-            self.dispatch_table = {**copyreg.dispatch_table, **tensors.reducers()}
+            self.dispatch_table |= tensors.reducers()
         self._hasher = hasher
         self._digester = digester
         self._label = label

@@ -70,8 +70,8 @@ def test_the_end_of_a_run_and_only_some_names(kernel: Kernel) -> None:
 
 
 def test_what_cannot_be_bound_is_named_and_never_older(kernel: Kernel) -> None:
-    kernel.run("import threading\nclass Model:\n    pass")
-    kernel.run("%%checkpointed\nlock = None\nm = Model()\nn = 1\nk = 1\nlock = threading.Lock()\nk = eval('2')")
+    kernel.run("import socket\nclass Model:\n    pass")
+    kernel.run("%%checkpointed\nlock = None\nm = Model()\nn = 1\nk = 1\nlock = socket.socket()\nk = eval('2')")
     run = run_of(kernel)
     fresh(kernel)
     found = data(kernel, f"restore {run}")
@@ -87,20 +87,20 @@ def test_what_cannot_be_bound_is_named_and_never_older(kernel: Kernel) -> None:
 
 
 def test_stored_source_runs_only_with_run_and_is_shown_first(kernel: Kernel, tmp_path: Path) -> None:
-    kernel.run("import threading")
-    make = "lock = [threading.Lock(), n, open('ran', 'a').write('x')]"
+    kernel.run("import socket")
+    make = "lock = [socket.socket(), n, open('ran', 'a').write('x')]"
     kernel.run(f"%%checkpointed\nn = t = 1\n{make}\nn = 2\ndel t\ndone = len(lock)")
     run = run_of(kernel)
     assert (tmp_path / "ran").read_text() == "x"
     fresh(kernel)
     kernel.run(f"%checkpoint restore {run}")
     assert (tmp_path / "ran").read_text() == "x", "nothing is executed unasked"
-    assert "name 'threading' is not defined" in data(kernel, f"restore {run} --names lock --run")["not_bound"]["lock"]
-    kernel.run("import threading")
+    assert "name 'socket' is not defined" in data(kernel, f"restore {run} --names lock --run")["not_bound"]["lock"]
+    kernel.run("import socket")
     shown = kernel.run(f"%checkpoint restore {run} --run")
     assert "bound: n, lock, done" in shown.result
     assert kernel.run("'t' in globals()").result == "False", "what was deleted is, however it came"
-    assert "lock = [threading.Lock(), n," in shown.stdout
+    assert "lock = [socket.socket(), n," in shown.stdout
     assert kernel.run("lock[1], n, done").result == "(1, 2, 3)", "it saw n as it was then"
     assert (tmp_path / "ran").read_text() == "xx"
 

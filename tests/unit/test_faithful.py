@@ -419,3 +419,26 @@ def test_the_environment_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
     NotebookPickler(written, protocol=5).dump([os.environ, os.environb])
     assert b"do not keep me" not in written.getvalue()
+
+
+class State:
+    """One for everybody, as libraries have it that keep track of devices."""
+
+    _state: dict[str, Any] = {}  # noqa: RUF012  # that is what it is about
+
+    def __init__(self) -> None:
+        self.__dict__ = self._state
+
+
+def test_objects_that_have_one_state_go_on_having_it() -> None:
+    """An `Accelerator` came back with a state of its own, and the library said that there was none."""
+    state = State()
+    state.device = "cpu"
+    with open_store("memory://") as store:
+        saved = store.save(DRAFT, {"state": state}).checkpoint
+        State._state.clear()
+        found = store.load(saved.id).values["state"]
+    assert State().device == "cpu"
+    State().device = "gpu"
+    assert found.device == "gpu"
+    State._state.clear()
