@@ -28,6 +28,11 @@ def reducers() -> dict[type, Reducer]:
     return _of(tuple(module in sys.modules for module in _LATER))
 
 
+def is_sealed(kind: type) -> bool:
+    """Is what an instance holds none of the user's, and not kept? It leads nowhere."""
+    return reducers().get(kind) in _SEALED
+
+
 @lru_cache
 def _of(loaded: tuple[bool, ...]) -> dict[type, Reducer]:
     """With those of modules that are there: nobody has to wait for what nobody uses."""
@@ -166,3 +171,4 @@ _LATER: dict[str, dict[str, Reducer]] = {
     "concurrent.futures.process": {"ProcessPoolExecutor": _processes},
     "multiprocessing.pool": {"Pool": _pool, "ThreadPool": _pool},
 }
+_SEALED = frozenset({_threads, _processes, _pool, _thread, _file})

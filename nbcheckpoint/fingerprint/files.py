@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import threading
 import time
@@ -41,6 +42,8 @@ FOLDER = "folder"
 _LINK, _EXACT = "link:", "exact:"
 """A digest that begins like this is not one of bytes alone."""
 _SYSTEM = ("/proc/", "/dev/pts/", "/dev/null", "/dev/tty", "/dev/random", "/dev/urandom", "/sys/", "/run/")
+_SCRATCH = re.compile(r"/(joblib_memmapping_folder_|pymp-|loky-)")
+"""Where workers are handed what they work on. Nobody else knows of it, and it goes with the process."""
 DOUBT_SECONDS = 2.0
 """A file touched this shortly before we looked could be touched again within the same clock tick."""
 
@@ -128,7 +131,7 @@ class FileWatch:
 
     def _ignores(self, path: str) -> bool:
         ours = path.startswith(self._ignore) and not path.startswith("/run/media/")
-        return ours or path.endswith(_BUILT) or path in self._folders
+        return ours or path.endswith(_BUILT) or path in self._folders or _SCRATCH.search(path) is not None
 
     @property
     def _logs(self) -> set[str]:

@@ -473,6 +473,8 @@ class _DigestPickler(pickle.Pickler):
             return ("wrapper", kind.__name__, self._digester.deep(self._label, obj.__wrapped__))
         if obj is hash:
             return ("hash", HASH_SEED)
+        if kind is types.MethodType and _is_offered(obj):
+            return ("library", package_of(type(obj.__self__)), obj.__name__)
         if kind is types.MethodType and not _is_of_its_class(obj):
             return ("method", obj.__func__, obj.__self__)
         if is_mutable(kind):
@@ -590,6 +592,13 @@ def _hides(kind: type) -> bool:
         return True
     own = ("__getstate__", "__reduce__", "__reduce_ex__")
     return any(name in vars(cls) for cls in type.mro(kind)[:-1] if is_user_code(cls) for name in own)
+
+
+def _is_offered(method: types.MethodType) -> bool:
+    """Does a library offer it as a function? What it is bound to is the library's own: `multiprocessing.Pool`."""
+    of = type(method.__self__)
+    module = sys.modules.get(package_of(of))
+    return module is not None and not is_user_code(of) and vars(module).get(method.__name__) == method
 
 
 def _is_of_its_class(method: types.MethodType) -> bool:

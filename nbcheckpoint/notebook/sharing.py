@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from typing import Any, NamedTuple
 
-from nbcheckpoint import bases, tensors, unpickled
+from nbcheckpoint import bases, over, tensors, unpickled
 from nbcheckpoint.fingerprint.values import is_mutable
 from nbcheckpoint.notebook.namespace import is_user_name
 from nbcheckpoint.whose import home_of, is_user_code, package_of
@@ -198,6 +198,8 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
 
 def _refers_to(obj: Any) -> list[Any] | None:
     """What it refers to, as often as it does, but for strings and numbers; None: who knows."""
+    if over.is_sealed(type(obj)):
+        return []
     tensor = tensors.kind()
     if isinstance(obj, _SUSPENDED) or (tensor is not None and isinstance(obj, tensor)):
         return None
@@ -280,6 +282,8 @@ def _reachable(values: list[Any], budget: list[int]) -> Reached | None:
             stack.extend(_held_by(obj))
             continue
         (found if is_mutable(type(obj)) else passed)[id(obj)] = obj
+        if over.is_sealed(type(obj)):
+            continue
         if issubclass(type(obj), lenders):
             stack.extend(_inside_lent(obj, lent, budget))
             continue

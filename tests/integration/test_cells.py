@@ -596,3 +596,36 @@ def test_a_skipped_variable_that_shares_what_is_changed_is_not_left_as_it_was(ke
     for cell in cells:
         kernel.run(cell)
     assert kernel.run("x, raw, x is raw").result == "([0, 1], [0, 1], True)"
+
+
+POOLED = """import json
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from joblib import Parallel, delayed
+from multiprocessing import Pool
+"""
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "with ProcessPoolExecutor(2) as pool:\n    x = list(pool.map(abs, range(-3, 0)))",
+        "with Pool(2) as pool:\n    x = pool.map(abs, range(-3, 0))",
+        "with ThreadPoolExecutor(2) as pool:\n"
+        "    tasks = [pool.submit(abs, n) for n in range(-3, 0)]\n"
+        "    x = sorted(task.result() for task in as_completed(tasks))[::-1]",
+        "with open('three.json') as file:\n    x = json.load(file)",
+        "x = Parallel(n_jobs=2)(delayed(abs)(n) for n in range(-3, 0))",
+    ],
+)
+def test_what_is_over_keeps_nothing_from_being_restored(kernel: Kernel, tmp_path: Path, cell: str) -> None:
+    """Executors, pools and closed files cannot be pickled, and joblib makes a folder for its workers: all of it was
+    computed in every kernel."""
+    (tmp_path / "three.json").write_text("[3, 2, 1]")
+    kernel.run(POOLED)
+    assert kernel.run(f"%%checkpointed\n{cell}").status == "computed"
+    kernel.kill()
+    kernel.start()
+    kernel.run(f"{LOAD}\n{POOLED}")
+    shown = kernel.run(f"%%checkpointed\n{cell}")
+    assert shown.status == "restored", shown.line
+    assert kernel.run("x").result == "[3, 2, 1]"
