@@ -52,7 +52,11 @@ _CLASS_NOISE = frozenset(
     {"__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__"}
     | {"__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__qualname__"}
     | {"__abstractmethods__", "_abc_impl", "__slotnames__", "__dataclass_fields__", "__dataclass_params__"}
+    | {f"__pydantic_{made}__" for made in ("core_schema", "serializer", "validator", "setattr_handlers", "complete")}
 )
+"""Made from what else is in the class, and not the same twice."""
+_BY_ATTRS = "<attrs generated"
+"""Methods written by attrs, from the attributes of the class, which count themselves."""
 
 
 _named = Recogniser()
@@ -193,7 +197,8 @@ def code_of(value: Any) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
         for cls in (*value.__mro__, *type.mro(type(value))):
             if is_user_code(cls):
                 for _, function in functions_of(cls):
-                    yield function.__code__, function.__globals__, reads_from(function)
+                    if not function.__code__.co_filename.startswith(_BY_ATTRS):
+                        yield function.__code__, function.__globals__, reads_from(function)
 
 
 def reads_data(code: Any) -> bool:
@@ -221,8 +226,25 @@ def _registered(cls: type) -> str:
 
 
 def standing_for(value: Any) -> Any:
-    """What an object says its code is: a step or flow is the function it was made from."""
-    return value.__nbcheckpoint_code__ if hasattr(type(value), "__nbcheckpoint_code__") else value
+    """What an object says its code is: a step or flow is the function it was made from, and so is what numba compiles:
+    what that has made of it so far is not the same twice."""
+    kind = type(value)
+    if hasattr(kind, "__nbcheckpoint_code__"):
+        return value.__nbcheckpoint_code__
+    return _dispatcher(value).py_func if _is_compiled(kind) else value
+
+
+def _is_compiled(kind: type) -> bool:
+    return package_of(kind) == "numba" and (hasattr(kind, "py_func") or name_of(kind) in ("CPUDispatcher", "DUFunc"))
+
+
+def _dispatcher(compiled: Any) -> Any:
+    return getattr(compiled, "_dispatcher", compiled)  # that of a ufunc is inside of it
+
+
+def _compiled_how(value: Any) -> str:
+    """The options numba was given for a function, if it was."""
+    return repr(sorted(_dispatcher(value).targetoptions.items())) if _is_compiled(type(value)) else ""
 
 
 def is_mutable(kind: type) -> bool:
@@ -301,9 +323,9 @@ class Digester:
     def digest(self, label: str, value: Any) -> str:
         """The identity of one input. A function or class by its own code only: `reach` lists what it reads."""
         try:
-            value = standing_for(value)
+            how, value = _compiled_how(value), standing_for(value)
             if isinstance(value, types.FunctionType) and is_user_code(value):
-                return self.function(label, value)
+                return self.function(label, value) + how
             if isinstance(value, type) and is_user_code(value):
                 return self.cls(label, value)
             if isinstance(value, types.ModuleType):
@@ -361,6 +383,8 @@ class Digester:
             return "".join(self.function(f"{label}.{name}", function) for function in functions)
         if isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             return str(type(member))
+        if name == "__attrs_attrs__":
+            member = tuple(member)  # of a class that no pickle finds
         return self.data(f"{label}.{name}", member)
 
     def deep(self, label: str, value: Any) -> str:
@@ -465,8 +489,8 @@ class _DigestPickler(pickle.Pickler):
         if isinstance(obj, types.ModuleType):
             own = is_user_code(obj) and home_of(obj) != "__main__"
             return ("module", home_of(obj), self._digester.deep(self._label, obj) if own else "")
-        if hasattr(kind, "__nbcheckpoint_code__"):
-            return ("code", self._digester.deep(self._label, standing_for(obj)))
+        if hasattr(kind, "__nbcheckpoint_code__") or _is_compiled(kind):
+            return ("code", _compiled_how(obj), self._digester.deep(self._label, standing_for(obj)))
         if _is_wrapper(obj):
             if hasattr(obj, "cache_info") and obj.cache_info().currsize:
                 raise Unidentified(self._label, "it remembers earlier results")

@@ -10,6 +10,9 @@ references than it holds. One that shows fewer, or does not count, leaves a doub
 From pandas 3 on, frames and columns that lie in the same memory behave as if they did not: who is about to write and is
 not alone copies it first. Such memory is *lent*, and makes nobody share anything, but for those who have it otherwise:
 an array that looks into a frame.
+
+A function or class that is found by its name is saved as that name, so what hangs on it (a list for all instances, a
+default) is not saved along: an instance does not share it. Whoever holds such a list itself does, with the class.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from nbcheckpoint import bases, over, tensors, unpickled
+from nbcheckpoint.codec.pickle import is_live
 from nbcheckpoint.fingerprint.values import is_mutable
 from nbcheckpoint.notebook.namespace import is_user_name
 from nbcheckpoint.whose import home_of, is_user_code, package_of
@@ -96,7 +100,7 @@ def sharing(
 def _told_by_walking(
     wanted: set[str], namespace: dict[str, Any], roots: list[Any], budget: list[int]
 ) -> set[str] | None:
-    mine = _reachable([*roots, *(namespace[name] for name in wanted if name in namespace)], budget)
+    mine = _reachable([*roots, *(namespace[name] for name in wanted if name in namespace)], budget, saved=True)
     if mine is None or not mine.found:
         return None if mine is None else set()
     touches = tensors.touching(mine.objects())
@@ -177,7 +181,8 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
             if next(_made_at_run_time(obj), None) is not None:
                 return None, Counter()
             passed[id(obj)] = obj
-            values.extend(_held_by(obj))
+            if not _is_found_by_name(obj):
+                values.extend(_held_by(obj))
             continue
         held = list(_not_plain(_inside(obj))) if builtin else _refers_to(obj)
         if held is None or len(met) + len(held) > _MAX_COUNTED:
@@ -258,8 +263,8 @@ def _judge() -> Iterator[tuple[str, types.ModuleType]]:
             yield f"module {name}", module
 
 
-def _reachable(values: list[Any], budget: list[int]) -> Reached | None:
-    """Everything reachable as data; None if that is too much."""
+def _reachable(values: list[Any], budget: list[int], *, saved: bool = False) -> Reached | None:
+    """Everything reachable as data, or all of that which would be `saved` with it; None if that is too much."""
     found: dict[int, Any] = {}
     lent: dict[int, Lent] = {}
     passed: dict[int, Any] = {id(found): found for _, found in unpickled.global_generators()}  # they are everybody's
@@ -279,7 +284,8 @@ def _reachable(values: list[Any], budget: list[int]) -> Reached | None:
         if isinstance(obj, _CODE):
             passed[id(obj)] = obj
             found.update((id(part), part) for part in _made_at_run_time(obj))
-            stack.extend(_held_by(obj))
+            if not (saved and _is_found_by_name(obj)):
+                stack.extend(_held_by(obj))
             continue
         (found if is_mutable(type(obj)) else passed)[id(obj)] = obj
         if over.is_sealed(type(obj)):
@@ -367,6 +373,10 @@ def _held_by(obj: Any) -> Iterator[Any]:
         yield obj.__self__
     elif isinstance(obj, (type, types.ModuleType)) and is_user_code(obj) and not _is_notebook(obj):
         yield from (value for name, value in vars(obj).items() if not name.startswith("__"))
+
+
+def _is_found_by_name(obj: Any) -> bool:
+    return isinstance(obj, (type, types.FunctionType)) and is_live(obj)
 
 
 def _is_notebook(obj: type | types.ModuleType) -> bool:

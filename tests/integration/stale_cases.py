@@ -547,6 +547,55 @@ DATA = {
         "p.c = None",
         "(q.c is c, q.c.n, p.c)",
     ),
+    "a list of a class, by another name": (
+        "class A:\n    l = [1]\nd = A.l",
+        "class A:\n    l = [1]\nd = A.l",
+        "d.append(2)",
+        "(A.l, d, A.l is d)",
+    ),
+    "a list of a class that an instance holds": (
+        "class A:\n    l = [1]\na = A(); a.x = A.l",
+        "class A:\n    l = [1]\na = A(); a.x = A.l",
+        "a.x.append(2)",
+        "(A.l, a.x)",
+    ),
+    "a default by another name": (
+        "def f(acc=[1]): return acc\nd = f()",
+        "def f(acc=[1]): return acc\nd = f()",
+        "d.append(2)",
+        "(f(), d)",
+    ),
+    "an attribute of a function by another name": (
+        "def f(): return f.memo\nf.memo = {}\nd = f.memo",
+        "def f(): return f.memo\nf.memo = {}\nd = f.memo",
+        "d['k'] = 1",
+        "(f(), d)",
+    ),
+    "an instance that its class remembers": (
+        "class A:\n    all = []\n    def __init__(self): self.all.append(self)",
+        "A.all.clear()",
+        "a = A()",
+        "(len(A.all), A.all[-1] is a)",
+    ),
+    "the only instance of a class": (
+        "class A:\n    one = None\n    def __new__(cls):\n"
+        "        cls.one = cls.one or object.__new__(cls)\n        return cls.one\nfirst = A()",
+        "first = A(); first.n = 3",
+        "a = A()",
+        "(a is A(), a is first, getattr(a, 'n', 0))",
+    ),
+    "a list for all instances": (
+        "class A:\n    l = [1]\na = A()",
+        "A.l.append(2)",
+        "b = [sum(a.l), a]",
+        "(b[0], b[1].l is A.l)",
+    ),
+    "a class that attrs has made": (
+        "import attr\n@attr.s\nclass A:\n    x = attr.ib(default=1)\na = A()",
+        "@attr.s\nclass A:\n    x = attr.ib(default=2)\na = A(1)",
+        "b = type(a)().x",
+        "b",
+    ),
 }
 
 AROUND = {
