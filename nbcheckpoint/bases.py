@@ -6,6 +6,8 @@ A row of a structured array is a scalar, and a view all the same: writing to it 
 from __future__ import annotations
 
 import sys
+from array import array as array_of_numbers
+from mmap import mmap
 from typing import Any
 
 
@@ -74,11 +76,24 @@ def in_order(array: Any) -> tuple[Any, tuple[int, ...]]:
 
 def lies_in(array: Any, other: Any) -> bool:
     """Is all of its memory within that of the other?"""
-    from numpy.lib.array_utils import byte_bounds
+    (low, high), (first, last) = bounds(array), bounds(other)
+    return first <= low and high <= last
 
-    low, high = byte_bounds(array)
-    first, last = byte_bounds(other)
-    return bool(first <= low and high <= last)
+
+def bounds(array: Any) -> tuple[int, int]:
+    """Where its memory begins, and where it has ended."""
+    low = high = address(array)
+    if not array.size:
+        return low, low
+    for count, stride in zip(array.shape, array.strides, strict=True):
+        low, high = low + min(0, (count - 1) * stride), high + max(0, (count - 1) * stride)
+    return low, high + int(array.itemsize)
+
+
+def is_one_memory(owner: Any) -> bool:
+    """Does what arrays belong to have one piece of memory? An object of some library's may hand out several, which lie
+    anywhere: the nodes of a tree, and their values."""
+    return is_array(owner) or isinstance(owner, (bytes, bytearray, memoryview, array_of_numbers, mmap))
 
 
 def _behind(base: Any, array: Any) -> Any:

@@ -309,6 +309,8 @@ class Digester:
         """id -> label, number, and the object itself: as long as it is held, its id is not given to another."""
         self.generators = {id(found): name for name, found in unpickled.global_generators()}
         self._roots: dict[int, tuple[str, int, int, Any]] = {}
+        self._parts: dict[int, list[tuple[int, int, Any]]] = {}
+        """id of an owner of several pieces of memory -> where arrays were met in there."""
         self.code: list[tuple[types.CodeType, dict[str, Any]]] = []
         """The user's code inside of values, with the namespace it reads from."""
         self._deep: dict[int, tuple[str, Any]] = {}
@@ -420,11 +422,23 @@ class Digester:
     def meet_memory(self, label: str, array: Any) -> tuple[str, int, int] | None:
         """The same for the memory of an array: views of one array share theirs."""
         root, at = bases.owner_of(array), bases.address(array)
+        if not bases.is_one_memory(root):
+            root = self._met_there(root, array)
         known = self._roots.get(id(root))
         if known is None:
             self._roots[id(root)] = label, len(self._roots), at, root
             return None
         return known[0], known[1], at - known[2]
+
+    def _met_there(self, owner: Any, array: Any) -> Any:
+        """The first array that was met in the same part of what its owner has: maybe this one."""
+        met = self._parts.setdefault(id(owner), [])
+        low, high = bases.bounds(array)
+        for first, last, known in met:
+            if first < high and low < last:
+                return known
+        met.append((low, high, array))
+        return array
 
 
 class _Buffers:
