@@ -8,7 +8,6 @@
     for `os.environ`, the context of decimals    pickle writes a copy: it would set nothing
     for a frame with attributes, an array of some class, a class made from a date    pickle leaves the attributes out
     for a class made from a dict or list    pickle asks its methods what is in it, and has them fill it again
-    for a weak proxy          pickle writes the object behind it: there would be two of them
     for objects that all have one state, held by their class    pickle gives each a state of its own
     for an open file, a view of bytes    cloudpickle writes their content, as text and bytes
     for a closed file, a lock nobody holds, an executor that is shut down    it is refused, and need not be (`over.py`)
@@ -30,7 +29,6 @@ import operator
 import os
 import pickle
 import types
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -326,6 +324,5 @@ _exact: dict[type, Reducer] = {
     **dict.fromkeys(_iterator_names, _reduce_iterator),
     **dict.fromkeys(_places, _reduce_place),
     type(iter(_set)): _refuse("an iterator over a set: its order is another one next time"),
-    **dict.fromkeys(weakref.ProxyTypes, _refuse("a weak proxy")),
     memoryview: _reduce_memory,
 }

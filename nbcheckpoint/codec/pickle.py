@@ -37,10 +37,11 @@ import cloudpickle
 
 from nbcheckpoint import over, patience, tensors
 from nbcheckpoint.bases import is_array, is_of_rows, is_row
-from nbcheckpoint.codec import faithful, frames
+from nbcheckpoint.codec import faithful, frames, weak
 from nbcheckpoint.codec.arrays import NOTHING_YET, Anchors, Memory, Unshareable
 from nbcheckpoint.codec.chunks import BlobWriter
 from nbcheckpoint.codec.preview import type_name
+from nbcheckpoint.codec.weak import Weak
 from nbcheckpoint.errors import StoreError
 from nbcheckpoint.model import Blob, NotSaved
 from nbcheckpoint.patience import TookTooLong
@@ -199,6 +200,7 @@ def _dump(
     definitions: Definitions,
     references: Mapping[int, Reference],
     anchors: Anchors = NOTHING_YET,
+    weakly: Weak | None = None,
 ) -> Encoded:
     blobs: list[Blob] = []
 
@@ -214,7 +216,7 @@ def _dump(
         cloudpickle.Pickler(stream, protocol=5, buffer_callback=take).dump(values)
         return Encoded(stream.close(), tuple(blobs), (), ())
     pickler = (ReferringPickler if references else NotebookPickler)(stream, protocol=5, buffer_callback=take)
-    pickler.memory = Memory(anchors)
+    pickler.memory, pickler.weak = Memory(anchors), weakly or pickler.weak
     if isinstance(pickler, ReferringPickler):
         top = {id(value) for value in values.values()}
         pickler.references = {key: reference for key, reference in references.items() if key not in top}
@@ -222,7 +224,9 @@ def _dump(
     pickler.memory.check()
     found_out = pickler.memory.anchors()
     if found_out.of.keys() != anchors.of.keys():  # then also who joined whom may matter
-        return _dump(values, writer, definitions, references, found_out)
+        return _dump(values, writer, definitions, references, found_out, weakly)
+    if pickler.leads_weakly():
+        return _dump(values, writer, definitions, references, anchors, Weak(held=True))
     found = tuple(sorted(pickler.used)), tuple(sorted(pickler.live))
     return Encoded(stream.close(), tuple(blobs), (), (), *found)
 
@@ -242,6 +246,14 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         self.live: set[str] = set()
         self.used: set[Reference] = set()
         self.memory = Memory()
+        self.weak = Weak()
+
+    def leads_weakly(self) -> bool:
+        """Are there weak references, which have yet to be written? Raises PicklingError if one would lead nowhere."""
+        if self.weak.held or not self.weak.led_to:
+            return False
+        self.weak.check(self.memo.copy())
+        return True
 
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
@@ -252,6 +264,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         reducer = _reducers[kind] if kind in _reducers else _find_reducer(kind)
         if is_array(obj):
             return self.memory.reduce(obj, reducer)
+        if kind in weak.KINDS:
+            return self.weak.reduce(obj)
         if reducer is not None:
             if reducer is tensors.reduce_memory:
                 self.memory.of_tensors.append(obj)
@@ -379,6 +393,8 @@ def _try(value: Any, definitions: Definitions) -> Exception | None:
     try:
         pickler = _pickler(definitions)(_Nowhere(), protocol=5, buffer_callback=lambda _: False)
         pickler.dump(value)
+        if isinstance(pickler, NotebookPickler):
+            pickler.leads_weakly()
     except Exception as error:  # whatever a user's __reduce__ may raise
         return error.with_traceback(None)  # whose frames hold the value, and each other
     return None

@@ -511,6 +511,8 @@ class _DigestPickler(pickle.Pickler):
             return ("wrapper", kind.__name__, self._digester.deep(self._label, obj.__wrapped__))
         if obj is hash:
             return ("hash", HASH_SEED)
+        if kind is weakref.ref:
+            return ("weak", obj())
         if kind is types.MethodType and _is_offered(obj):
             return ("library", package_of(type(obj.__self__)), obj.__name__)
         if kind is types.MethodType and not _is_of_its_class(obj):
@@ -538,7 +540,7 @@ class _DigestPickler(pickle.Pickler):
 
     def _mutable(self, obj: Any) -> Any:
         if type(obj) in weakref.ProxyTypes:
-            raise Unidentified(self._label, "a weak proxy passes for what is behind it")
+            return ("proxy", _behind(obj))
         if _is_unread(obj):
             raise Unidentified(self._label, "it has yet to read its files")
         if id(obj) in self._digester.generators:
@@ -630,6 +632,14 @@ def _hides(kind: type) -> bool:
         return True
     own = ("__getstate__", "__reduce__", "__reduce_ex__")
     return any(name in vars(cls) for cls in type.mro(kind)[:-1] if is_user_code(cls) for name in own)
+
+
+def _behind(proxy: Any) -> Any:
+    """What a weak proxy passes for, if that is still there."""
+    try:
+        return proxy.__init__.__self__
+    except ReferenceError:
+        return None
 
 
 def _is_offered(method: types.MethodType) -> bool:

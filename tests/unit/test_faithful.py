@@ -6,9 +6,11 @@ import copyreg
 import datetime
 import decimal
 import fractions
+import gc
 import io
 import os
 import random
+import weakref
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from pathlib import Path
@@ -442,3 +444,49 @@ def test_objects_that_have_one_state_go_on_having_it() -> None:
     State().device = "gpu"
     assert found.device == "gpu"
     State._state.clear()
+
+
+class Node:
+    """Something that can be referred to weakly."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.up, self.children = name, None, []
+
+
+def test_weak_references_lead_where_they_led_and_hold_nothing() -> None:
+    """A `Trainer` was never saved, for a reference to its loader that holds nothing."""
+    top, child = Node("top"), Node("child")
+    child.up, top.children = weakref.ref(top), [child, weakref.proxy(child)]
+    found = restored(top=top, up=child.up, proxy=top.children[1])
+    top = found["top"]
+    assert top.children[0].up() is top
+    assert found["up"]() is top
+    found["proxy"].name = "other"
+    assert top.children[0].name == top.children[1].name == "other"
+    del top, found["top"]
+    gc.collect()
+    assert found["up"]() is None
+
+
+def test_a_weak_reference_that_leads_nowhere_comes_back_so() -> None:
+    gone, proxy = weakref.ref(Node("a")), weakref.proxy(Node("b"))
+    found = restored(gone=gone, proxy=proxy)
+    assert found["gone"]() is None
+    with pytest.raises(ReferenceError):
+        _ = found["proxy"].name
+
+
+@pytest.mark.parametrize("make", [weakref.ref, weakref.proxy])
+def test_one_to_what_is_not_saved_with_it_is_refused(make: Any) -> None:
+    node = Node("held by nothing that is saved")
+    with open_store("memory://") as store:
+        saved = store.save(DRAFT, {"good": [1], "bad": [make(node)]}).checkpoint
+    assert [(item.name, item.path) for item in saved.not_saved] == [("bad", "bad[0]")]
+    assert "a weak reference to a Node that nothing else here holds" in saved.not_saved[0].why
+
+
+def test_what_a_weak_reference_leads_to_counts() -> None:
+    one, other = Node("one"), Node("other")
+    for make in (weakref.ref, weakref.proxy):
+        digests = {Digester().digest("x", [make(node)]) for node in (one, other)}
+        assert len(digests) == 2
