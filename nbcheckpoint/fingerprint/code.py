@@ -16,7 +16,9 @@ import ast
 import dis
 import functools
 import itertools
+import re
 import types
+import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -162,6 +164,9 @@ def _handed_on(instructions: list[dis.Instruction]) -> Iterator[str]:
 
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_LOOKED_AT = "<looked at by nbcheckpoint>"
+_UNSAID = ("ignore", None, Warning, re.compile(_LOOKED_AT), 0)
+"""As `warnings.filterwarnings` would put it."""
 
 
 def free_names(body: list[ast.stmt], bound: frozenset[str] = frozenset()) -> set[str]:
@@ -228,6 +233,22 @@ def certainly_bound(node: ast.stmt) -> set[str]:
     return set()
 
 
+def compiled(tree: ast.Module) -> types.CodeType:
+    """The code of what is looked at and not run. What Python has to say about it, it says where it is run.
+
+    The filter knows nothing but that name, and stays no longer than this takes; what was warned of before is not
+    forgotten, as it would be by `warnings.catch_warnings`.
+    """
+    before = warnings.filters
+    here = warnings.filters = [_UNSAID, *before]
+    try:
+        code: types.CodeType = compile(tree, _LOOKED_AT, "exec", flags=_FLAGS, dont_inherit=True)
+    finally:
+        if warnings.filters is here:  # another thread may be about to set its own
+            warnings.filters = before
+    return code
+
+
 def names_in_tree(node: ast.stmt) -> Names:
     """The names a statement and all code inside it mention."""
     return names_in(_compiled(node))
@@ -237,8 +258,7 @@ def _compiled(node: ast.stmt) -> types.CodeType:
     # In a loop, because it may be a `break` or a `continue` taken out of one.
     loop = ast.copy_location(ast.While(test=ast.copy_location(ast.Constant(True), node), body=[node], orelse=[]), node)
     module = ast.Module(body=[loop], type_ignores=[])
-    code: types.CodeType = compile(module, "<names>", "exec", flags=_FLAGS, dont_inherit=True)
-    return code
+    return compiled(module)
 
 
 def _mentioned(expression: ast.expr) -> set[str]:

@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbcheckpoint.fingerprint import rng
-from nbcheckpoint.fingerprint.code import names_in
+from nbcheckpoint.fingerprint.code import compiled, names_in
 from nbcheckpoint.whose import is_user_module
-
-_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ class Foresight:
             keywords = {one.arg: ast.literal_eval(default) for one, default in pairs if default is not None}
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             return why
-        module = compile(ast.Module(body=[node], type_ignores=[]), "<cell>", "exec", flags=_FLAGS, dont_inherit=True)
+        module = compiled(ast.Module(body=[node], type_ignores=[]))
         code = next(c for c in module.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name)
         if code.co_freevars:
             return why
@@ -125,7 +123,7 @@ class Foresight:
 def written_by(node: ast.stmt) -> frozenset[str]:
     """The names a statement may bind."""
     module = ast.Module(body=[node], type_ignores=[])
-    return names_in(compile(module, "<cell>", "exec", flags=_FLAGS, dont_inherit=True)).writes
+    return names_in(compiled(module)).writes
 
 
 def _bound(node: ast.stmt) -> Iterator[tuple[str, State]]:

@@ -14,7 +14,6 @@ be saved, in its place between the values, and it is shown first.
 
 from __future__ import annotations
 
-import ast
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from msgspec.structs import replace
 
 from nbcheckpoint.errors import Error, NotFound, Untrusted, UsageError
 from nbcheckpoint.fingerprint import rng, settings
-from nbcheckpoint.fingerprint.code import names_in
+from nbcheckpoint.fingerprint.code import compiled, names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Run, Step
 from nbcheckpoint.notebook import document
@@ -39,7 +38,6 @@ from nbcheckpoint.store.liveness import is_this_process
 from nbcheckpoint.store.saving import definition_digest
 from nbcheckpoint.units import ago, say_size
 
-_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 MAX_NAMED = 12
 
 
@@ -124,7 +122,7 @@ def _unknown(found: Outline, statement: Statement, transform: Transform) -> None
     if tree is None:
         found.gone.append(f"{first_line(statement.source, 40)}: not saved, and what it set is not known")
         return
-    names = names_in(compile(tree, "<statement>", "exec", flags=_FLAGS, dont_inherit=True))
+    names = names_in(compiled(tree))
     why = _why_unknown(statement)
     helps = statement.checkpoint is None and not statement.gone and statement.step.trusted
     for name in (*names.writes, *own_names(statement.checkpoint.names if statement.checkpoint else ())):
