@@ -84,10 +84,11 @@ def raising(error: BaseException) -> Iterable[Any]:
 
 
 def unwrap_bar(iterable: Any) -> tuple[Any, Any]:
-    """(the tqdm bar, what it goes through), or (None, the thing itself)."""
-    if package_of(type(iterable)) == "tqdm" and getattr(iterable, "iterable", None) is not None:
-        return iterable, iterable.iterable
-    return None, iterable
+    """(the tqdm bar, what it goes through), or (None, the thing itself). A bar that is switched off shows nothing, and
+    has nothing but what it goes through."""
+    if package_of(type(iterable)) != "tqdm" or getattr(iterable, "iterable", None) is None:
+        return None, iterable
+    return (None if getattr(iterable, "disable", False) else iterable), iterable.iterable
 
 
 def wrap_bar(bar: Any, items: Iterator[Any], done: int) -> Iterator[Any]:
