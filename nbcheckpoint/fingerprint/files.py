@@ -118,6 +118,10 @@ class FileWatch:
             self._programs = programs.running()
         self._runs_on = self._runs_on or programs.runs_on(command)
 
+    def note_fork(self) -> None:
+        """The user's own code has forked: there is a child to wait for, and this runs in both."""
+        self._runs_on = True
+
     @property
     def leaves_program(self) -> bool:
         """Is one still running that the user's code has started?"""
@@ -426,6 +430,9 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
             _note(os.fspath(path or "."), reads=True, writes=False)
     elif event in ("os.symlink", "os.link") and isinstance(args[1], (str, os.PathLike)):
         _note(os.fspath(args[1]), reads=False, writes=True)
+    elif event in ("os.fork", "os.forkpty"):
+        for watch in tuple(_watches) if _by_the_user(sys._getframe(1)) else ():
+            watch.note_fork()
     elif event == "pickle.find_class":
         for watch in tuple(_watches):
             watch.classes.add((args[0], args[1]))
