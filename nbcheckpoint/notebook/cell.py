@@ -33,6 +33,10 @@ class Cell:
     step: Step | None = None
     statements: tuple[ast.stmt, ...] = ()
     loops: tuple[tuple[weave.LoopNode, ...], ...] = ()
+    timed: bool = False
+    """Is it run by `%%time`, which passes on the value of its last expression?"""
+    kept: Any = None
+    """That value, if it was restored."""
     ends_with_step: bool = False
     """Or with a definition: then no value is shown."""
     running: Running | None = None
@@ -47,6 +51,8 @@ class Cell:
     done: list[line.Done] = field(default_factory=list)
     waiting_seconds: float = 0.0
     """Work in statements whose checkpoints are not committed yet."""
+    waiting: frozenset[str] = frozenset()
+    """Names whose values are held until those are committed."""
     shown: str = ""
     """The display that says how far its loop is, if there is one."""
     shown_last: bool = False
@@ -61,6 +67,8 @@ class Cell:
     """Has something that should have been saved not been?"""
     let_go: bool = False
     """Has it unloaded us? It goes on, and nothing more is saved."""
+    undo: Callable[[], None] = lambda: None
+    """What was put in its way for as long as it runs is taken out again."""
     started: float = field(default_factory=time.perf_counter)
 
     def ask_to_stop(self) -> bool:

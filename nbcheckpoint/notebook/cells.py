@@ -50,9 +50,9 @@ from nbcheckpoint.engine.journal import moments_ago
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, StoreError, UsageError
 from nbcheckpoint.fingerprint import explain, files, rng, settings
-from nbcheckpoint.fingerprint.code import Names, certainly_bound, free_names, names_in
+from nbcheckpoint.fingerprint.code import Names, certainly_bound, compiled, free_names, names_in
 from nbcheckpoint.model import Checkpoint, Reason, Step, StepStatus
-from nbcheckpoint.notebook import around, guess, leaves, line, namespace, options, sharing, weave
+from nbcheckpoint.notebook import around, guess, leaves, line, namespace, options, sharing, tracebacks, weave
 from nbcheckpoint.notebook.cell import (
     INTERRUPT,
     Cell,
@@ -77,7 +77,6 @@ from nbcheckpoint.redact import is_secret, redact
 from nbcheckpoint.units import say_duration, say_size
 from nbcheckpoint.whose import home_of, is_user_code, name_of
 
-_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 ALIAS_WALK = 20_000
 """Objects looked at to find other names of what a statement reads: about 20 ms."""
 QUICK_WALK = 1000
@@ -139,11 +138,17 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
     # What IPython calls
 
     def pre_run_cell(self, info: Any) -> None:
-        self._cells.append(Cell(info))
+        self._cells.append(Cell(info, undo=tracebacks.clean(self.shell)))
+        everyone = self.shell.ast_transformers
+        if self in everyone and everyone[-1] is not self:  # those of the user's are to see the user's code
+            everyone.remove(self)
+            everyone.append(self)
 
     def visit(self, tree: Any) -> Any:
         """Never raises: a transformer that does is thrown out, and its cell does not run."""
         text = options.read_marker(tree) if isinstance(tree, ast.Module) else None
+        if self._cells and self._cell.chosen is None and isinstance(tree, ast.Module) and weave.is_timed_cell(tree):
+            self._cell.timed = True
         self._patched |= weave.changed_paths(tree) if isinstance(tree, ast.Module) else set()
         if text is None and not (self.automatic and isinstance(tree, ast.Module)):
             return tree
@@ -169,6 +174,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
                     self._end(cell, result)
         finally:
             self._stop_watching(cell)
+            cell.undo()
             self._cells.pop()
         self._show(cell)
         if not self._cells:
@@ -187,6 +193,11 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         self._then = then
         if not self._cells:
             then()
+
+    def forked(self) -> None:
+        """In a child of the kernel's process: whatever it makes of the cell, the parent's is the one that counts."""
+        for cell in self._cells:
+            cell.let_go, cell.running = True, None
 
     def take_over(self, other: CellCheckpointer) -> None:
         """The cells another one has let go call these hooks from now on."""
@@ -238,12 +249,20 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             running.seconds = time.perf_counter() - running.started
             running.around_after = around.look() if self._may_be_saved(cell, running) else None
             running.result = value[0] if value else None
+            if cell.timed:
+                running.recorder.takes_text = False  # the times, which are others next time
         elif cell.passing is not None and cell.passing[0] == number:
             self._passed(cell, *cell.passing[1:])
         if value:
             return value[0]
         self.settle()
         return None
+
+    def kept(self, number: int) -> Any:
+        """The value of the expression that has just been restored, for `%%time` to pass on."""
+        cell = self._cell
+        value, cell.kept = cell.kept, None
+        return value
 
     def settle(self) -> None:
         """If a statement has run and was shown, save what it left."""
@@ -320,7 +339,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         if self.shell.ast_node_interactivity == "last_expr_or_assign":
             raise UsageError("not checkpointed", hint="it does not go together with last_expr_or_assign")
         self._check_name(cell, chosen.name)
-        woven = weave.weave(rest, retries=bool(chosen.retries))
+        woven = weave.weave(rest, retries=bool(chosen.retries), timed=cell.timed)
         cell.on_save_error = config.on_save_error()
         config.warn_size()  # so that a setting which makes no sense is told now
         # A quick cell that nobody asked to be saved is not worth a record.
@@ -353,8 +372,10 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             return True
         tree = ast.Module(body=[node], type_ignores=[])
         key = self._key(cell, number, tree)
-        code: types.CodeType = compile(tree, "<statement>", "exec", flags=_FLAGS, dont_inherit=True)
+        code = compiled(tree)
         own = names_in(code)
+        if cell.waiting & own.writes:  # what it binds anew or deletes is to be freed
+            self._flush(cell)
         deadline, known, thorough = self._deadline(key) if cell.chosen.automatic else (None, True, True)
         if (
             not known
@@ -374,6 +395,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         problem = never_saved(identity, self.shell.user_ns, own, {n for n in free if namespace.is_history(n)})
         foreign = weave.foreign_magic(node)
         problem = problem or (f"it runs %{foreign}" if foreign else "") or self._changes_code(node)
+        if weave.mentions(node, "__annotations__"):
+            problem = problem or "it reads __annotations__, which nobody keeps track of"
         annotates = weave.annotates_anyhow(node)
         problem = problem or (f"what it says of {annotates} is found out by running it" if annotates else "")
         found = Match(None, explain.simple("never" if problem else "first", ""))
@@ -399,12 +422,14 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             if reason is not None:
                 found = Match(None, reason)
         if found.checkpoint is not None:
-            if not shows:
-                loaded.pop(RESULT, None)
+            if not shows or cell.timed:
+                kept = loaded.pop(RESULT, None)
+                cell.kept = kept if shows else None
             self._bind(found.checkpoint, loaded)
             leaves.adopt_calls(found.checkpoint)
             cell.annotated = frozenset(found.checkpoint.meta.get(leaves.ANNOTATED, ()))
-            replay(self.shell, [output for output in outputs if shows or output["output_type"] != "execute_result"])
+            shown_here = shows and cell.kept is None
+            replay(self.shell, [one for one in outputs if shown_here or one["output_type"] != "execute_result"])
             seconds = time.perf_counter() - started
             cell.done.append(line.Done("restored", seconds, explain.restored(found.checkpoint), found.checkpoint))
             return False
@@ -437,11 +462,15 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             cell.done.append(line.Done("computed", 0.0, explain.simple("never", ""), None, problem=why, source=source))
 
     def _shows(self, cell: Cell, number: int) -> bool:
-        """Is the value of this statement shown where it stands now?"""
+        """Is the value of this statement, or of one inside of it, shown where it stands now?"""
+        node, mode = cell.statements[number], self.shell.ast_node_interactivity
         is_last = number == len(cell.statements) - 1 and cell.ends_with_step
-        wanted = {"all": True, "none": False}.get(self.shell.ast_node_interactivity, is_last)
+        wanted = {"all": is_last or not cell.timed, "none": False}.get(mode, is_last)
+        if not isinstance(node, ast.Expr):
+            inside = mode in ("all", "last") and not cell.timed
+            return wanted and inside and any(isinstance(inner, ast.Expr) for inner in ast.walk(node))
         quiet = is_last and self.shell.displayhook.quiet()  # by a semicolon
-        return isinstance(cell.statements[number], ast.Expr) and wanted and not quiet
+        return wanted and not quiet
 
     def _took_earlier(self, key: str) -> float:
         """Seconds such a statement took when it last came to its end, with whatever inputs."""
@@ -505,7 +534,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         if name not in user_ns:
             return name in vars(builtins)
         given = self.shell.user_ns_hidden.get(name, user_ns[name])
-        return not namespace.is_user_name(name) and given is user_ns[name]
+        return namespace.is_given(name) and given is user_ns[name]
 
     def _look_up(self, identity: Identity, chosen: argparse.Namespace) -> Match:
         if chosen.force:
@@ -545,7 +574,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
 
     def _remember_cut(self, cell: Cell, running: Running, saved: Checkpoint) -> None:
         tree = ast.Module(body=[cell.statements[running.number]], type_ignores=[])
-        code: types.CodeType = compile(tree, "<statement>", "exec", flags=_FLAGS, dont_inherit=True)
+        code = compiled(tree)
         left = self._identify(cell, tree, code, running.identity.code, None, thorough=True)
         self._cut[left.code] = saved.id, left.digest
 
@@ -586,6 +615,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             reason=reason,
             problem=problem,
             certain=certainly_bound(cell.statements[number]),
+            is_expression=isinstance(cell.statements[number], ast.Expr),
             annotates=frozenset(weave.annotations_in(cell.statements[number])),
             before=namespace.snapshot(self.shell.user_ns, own.writes | identity.mentions.writes),
             counts=frames.counts_in(identity.values),
@@ -674,6 +704,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
                 with frames.beside(running.counts):
                     done.checkpoint = store.save(draft.checkpoint, draft.values, outputs=kept, defer=defer).checkpoint
                 cell.waiting_seconds *= defer
+                if defer and any(blob.chunk_size for blob in done.checkpoint.blobs):
+                    cell.waiting |= frozenset(draft.values)
                 if not defer:
                     shown.all_is_shown({call.run for call in context.called[running.calls_before :]})
                 self.pace.saved(done.checkpoint.size, time.perf_counter() - started)
@@ -756,6 +788,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         return failure
 
     def _flush(self, cell: Cell) -> None:
+        cell.waiting = frozenset()
         try:
             self.session.store.flush()
         except Exception as error:

@@ -64,6 +64,7 @@ class Running:
     reason: Reason
     problem: str
     certain: set[str]
+    is_expression: bool
     annotates: frozenset[str]
     """Names it annotates, if it comes by there."""
     before: dict[str, Any]
@@ -81,7 +82,7 @@ class Running:
     watch: files.FileWatch
     recorder: Recorder
     shows: bool = False
-    """Is it an expression whose value is shown where it stands?"""
+    """Is it an expression whose value is shown where it stands, or are some inside of it shown?"""
     loops: Loops | None = None
     interrupted: bool = False
     """Did somebody press stop, whatever the code made of it?"""
@@ -121,6 +122,10 @@ def obstacle(running: Running, now: Around) -> str:
     """An effect that could not be brought back by binding names."""
     if running.recorder.live:
         return "it shows live widgets"
+    if running.recorder.has_asked:
+        return "it asks for input"
+    if running.shows and not running.is_expression and running.recorder.has_results:
+        return "it shows values of what is inside of it"
     if running.recorder.has_shown_error:
         return "it shows an error"
     if running.figures.touched or (running.figures.open and _mentions_drawing(running)):

@@ -227,7 +227,7 @@ class LoopHooks:
         if loops_.is_saving and cell.chosen is not None and cell.chosen.every is None:
             return loop.chain[0].arm_soon()  # the disk is slow: rather a little later than wait for it
         started, busy = time.perf_counter(), time.thread_time()
-        loops_.current = loop
+        loops_.current, stopped = loop, False
         try:
             with self._patience.limited():
                 problem = running.problem or self._save_progress(cell, running, loops_, loop)
@@ -235,9 +235,11 @@ class LoopHooks:
             problem = f"{error}{hint(error)}"
         except Exception as error:
             problem = f"a fault of nbcheckpoint: {type(error).__name__}: {error}"
+        except KeyboardInterrupt:  # raised anew below: where we were is of no use to anybody
+            problem, stopped = "", True
         waited, worked = time.perf_counter() - started, time.thread_time() - busy
         loops_.saving_seconds += waited
-        if cell.asked:
+        if cell.asked or stopped:
             running.interrupted = True
             raise KeyboardInterrupt
         if loop.is_inner and problem:
@@ -314,6 +316,7 @@ class LoopHooks:
                     self._replace_in_history(old, value)
         if RESULT in values:
             self.shell.displayhook.update_user_ns(values[RESULT])
+            self.shell.displayhook.fill_exec_result(values[RESULT])
 
     def _replace_in_history(self, old: Any, new: Any) -> None:
         """`_` and `Out` hold results by the same object the variable had: they follow it."""

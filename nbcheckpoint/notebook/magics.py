@@ -7,6 +7,7 @@ until it ends.
 from __future__ import annotations
 
 import builtins
+import os
 from typing import Any
 
 from nbcheckpoint.fingerprint import rng
@@ -20,6 +21,15 @@ EXTRA = {"auto": auto.word, "panel": panel.word}
 _loaded: dict[int, CellCheckpointer] = {}
 _leaving: dict[int, CellCheckpointer] = {}
 """Unloaded by a cell that is still running."""
+
+
+def _forked() -> None:
+    for checkpointer in _loaded.values():
+        checkpointer.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def load(shell: Any) -> CellCheckpointer:

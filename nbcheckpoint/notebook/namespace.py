@@ -13,6 +13,7 @@ from typing import Any
 
 _HISTORY = re.compile(r"_(i?\d*|i+|_+|ih|oh|dh|exit_code)\Z|In\Z|Out\Z")
 _DUNDER = re.compile(r"__\w+__\Z|__vsc_ipynb_file__\Z|__session__\Z")
+_GIVEN = re.compile(r"__(name|doc|package|loader|spec|file|builtins?|annotations|vsc_ipynb_file|session)__\Z")
 _IPYTHON_NAMES = frozenset({"get_ipython", "exit", "quit", "open", "__builtin__"})
 
 
@@ -20,6 +21,11 @@ _IPYTHON_NAMES = frozenset({"get_ipython", "exit", "quit", "open", "__builtin__"
 def is_user_name(name: str) -> bool:
     """Set by the user, rather than by IPython for its own use?"""
     return not (name in _IPYTHON_NAMES or _HISTORY.match(name) or _DUNDER.match(name))
+
+
+def is_given(name: str) -> bool:
+    """There from the start, or kept by IPython or Python? Any other name was set by somebody: `__version__`, too."""
+    return name in _IPYTHON_NAMES or bool(_HISTORY.match(name) or _GIVEN.match(name))
 
 
 def is_history(name: str) -> bool:

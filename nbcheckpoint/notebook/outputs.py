@@ -28,6 +28,8 @@ class Record:
         self._outputs: list[dict[str, Any]] = []
         self._room = MAX_TEXT
         self._clear = False
+        self.takes_text = True
+        """Or is what is printed from here on not its own?"""
 
     def so_far(self) -> list[dict[str, Any]]:
         """As it is kept: progress bars collapsed to their last state."""
@@ -36,6 +38,11 @@ class Record:
     @property
     def has_recorded(self) -> bool:
         return bool(self._outputs)
+
+    @property
+    def has_results(self) -> bool:
+        """Did it show values as results?"""
+        return any(output["output_type"] == "execute_result" for output in self._outputs)
 
     @property
     def live(self) -> bool:
@@ -55,7 +62,7 @@ class Record:
         self._outputs.append(output)
 
     def on_text(self, name: str, text: Any) -> None:
-        if not isinstance(text, str) or not text or self._room < 0:
+        if not isinstance(text, str) or not text or self._room < 0 or not self.takes_text:
             return
         self._room -= len(text)
         if self._room < 0:
@@ -163,9 +170,16 @@ class Recorder(Record, Taps):
         self.has_shown_error = False
         """Has it shown a traceback and gone on, as where the `__repr__` of its value raises? That is not recorded."""
         self._tap(shell, "_showtraceback", self._on_traceback)
+        self.has_asked = False
+        """Has it asked somebody for something to be typed, by `input` or `getpass`, wherever that is called?"""
+        if hasattr(getattr(shell, "kernel", None), "_input_request"):
+            self._tap(shell.kernel, "_input_request", self._on_question)
 
     def _on_traceback(self, *_: Any) -> None:
         self.has_shown_error = True
+
+    def _on_question(self, *_: Any, **__: Any) -> None:
+        self.has_asked = True
 
     def stop(self) -> list[dict[str, Any]]:
         """Stop recording: what was shown."""

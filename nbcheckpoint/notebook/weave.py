@@ -31,8 +31,9 @@
                                     x: int
 
 An expression stays an expression, so that IPython shows the value of the last one; a call of `settle` behind every
-other one marks the moment when it has been shown. Definitions and imports are left as they are: they run every time,
-in their place, so that functions see the live globals and instances belong to the live classes.
+other one marks the moment when it has been shown. In a cell with `%%time` the `None` is `__nbcheckpoint__.kept(1)`.
+Definitions and imports are left as they are: they run every time, in their place, so that functions see the live
+globals and instances belong to the live classes.
 
 The hooks stand in `builtins`, not in the user's namespace. They take the line of the statement they belong to, so
 tracebacks show the user's lines only. This module is pure: trees in, trees out.
@@ -72,8 +73,12 @@ class LoopNode(NamedTuple):
     """Of the `with`s it is in that are in that loop, too: what they are entered with."""
 
 
-def weave(tree: ast.Module, *, retries: bool = False) -> Woven:
-    """The tree to run, and the statements in it that are steps. With `retries`, each may be attempted again."""
+def weave(tree: ast.Module, *, retries: bool = False, timed: bool = False) -> Woven:
+    """The tree to run, and the statements in it that are steps. With `retries`, each may be attempted again.
+
+    Where it is `timed`, the value of the last expression is passed on by `%%time`, which has something to say first:
+    so it is given back rather than shown.
+    """
     body: list[ast.stmt] = []
     steps: list[ast.stmt] = []
     loops: list[list[LoopNode]] = []
@@ -86,10 +91,10 @@ def weave(tree: ast.Module, *, retries: bool = False) -> Woven:
         loops.append([])
         at = _Place(node)
         if retries:
-            body += _retried(node, number, loops[number])
+            body += _retried(node, number, loops[number], at.instead(timed, number))
         elif isinstance(node, ast.Expr):
             done = at.call("leave", number, node.value)
-            value = at.put(ast.IfExp(test=at.call("enter", number), body=done, orelse=at.put(ast.Constant(None))))
+            value = at.put(ast.IfExp(at.call("enter", number), done, at.instead(timed, number)))
             body.append(at.put(ast.Expr(value)))
             if node is not tree.body[-1]:
                 body.append(at.put(ast.Expr(at.call("settle"))))
@@ -109,7 +114,7 @@ def _jumps(node: ast.AST) -> bool:
     return isinstance(node, (ast.Break, ast.Continue)) or any(map(_jumps, inside))
 
 
-def _retried(node: ast.stmt, number: int, loops: list[LoopNode]) -> list[ast.stmt]:
+def _retried(node: ast.stmt, number: int, loops: list[LoopNode], instead: ast.expr) -> list[ast.stmt]:
     """A statement in a loop that ends when it has run, or when there are no attempts left.
 
     if HOOKS.enter(0):
@@ -137,7 +142,7 @@ def _retried(node: ast.stmt, number: int, loops: list[LoopNode]) -> list[ast.stm
     if not isinstance(node, ast.Expr):
         return [at.put(ast.If(at.call("enter", number), [attempts, leave], _annotated_again(node, number)))]
     shown = at.call("leave", number, at.hook("value", ast.Load()))
-    value = at.put(ast.IfExp(at.call("is_running", number), shown, at.put(ast.Constant(None))))
+    value = at.put(ast.IfExp(at.call("is_running", number), shown, instead))
     return [at.put(ast.If(at.call("enter", number), [attempts], [])), at.put(ast.Expr(value))]
 
 
@@ -272,6 +277,10 @@ class _Place:
     def hook(self, name: str, context: ast.expr_context) -> ast.expr:
         return self.put(ast.Attribute(self.put(ast.Name(HOOKS, ast.Load())), name, context))
 
+    def instead(self, timed: bool, number: int) -> ast.expr:
+        """The value of an expression that is restored."""
+        return self.call("kept", number) if timed else self.put(ast.Constant(None))
+
     def call(self, name: str, *arguments: int | ast.expr) -> ast.expr:
         given = [a if isinstance(a, ast.expr) else self.put(ast.Constant(a)) for a in arguments]
         return self.put(ast.Call(self.hook(name, ast.Load()), given, []))
@@ -365,6 +374,11 @@ def annotations_in(node: ast.stmt) -> dict[str, list[ast.expr]]:
         elif not isinstance(inner, (*_DEFINITIONS, ast.expr)):
             stack += ast.iter_child_nodes(inner)
     return found
+
+
+def mentions(node: ast.stmt, name: str) -> bool:
+    """Does it name that itself? What is annotated has to do with `__annotations__` too, and does not read it."""
+    return any(isinstance(inner, ast.Name) and inner.id == name for inner in ast.walk(node))
 
 
 def annotates_anyhow(node: ast.stmt) -> str:

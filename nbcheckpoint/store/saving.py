@@ -114,7 +114,9 @@ class Saving(Sealed):
             wait_for([self._pending])
         losses, stage = self._losses, partial(self._stage, draft, dict(values), outputs, references)
         try:
-            waiting = _Waiting(stage(), stage, losses)
+            record = stage()
+            chunked = any(blob.chunk_size for blob in record.blobs)
+            waiting = _Waiting(record, stage if chunked else None, losses)  # all in the record: nothing to put again
         except Error as error:
             emit("checkpoint_failed", run=draft.run, step=draft.step, error=str(error))
             raise
