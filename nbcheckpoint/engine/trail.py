@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -143,7 +144,7 @@ def follow(
     trail = Trail()
     passed: list[tuple[Any, _Drawn]] = []
     state = rng.states() if drawing else {}
-    for item in itertools.islice(iterator, done):
+    for item in itertools.islice(asked(iterator), done):
         before, state = state, rng.states() if drawing else {}
         passed.append((item, [(name, before[name], state[name]) for name in moved_since(before, state)]))
         trail.note(item)
@@ -170,7 +171,15 @@ def given_again(passed: list[tuple[Any, _Drawn]], rest: Iterator[Any]) -> Iterat
                 raise Unrepeatable
             rng.restore(name, after)
         yield item
-    yield from rest
+    yield from asked(rest)
+
+
+def asked(iterator: Iterator[Any]) -> Iterator[Any]:
+    """Its items, without asking it for an iterator as `for` has done already: one of the user's may begin anew then, or
+    have nothing but a `__next__`. Nothing of ours runs for each item."""
+    if isinstance(getattr(type(iterator), "__iter__", None), types.WrapperDescriptorType):
+        return iterator  # made of C: it gives itself
+    return itertools.starmap(next, itertools.repeat((iterator,)))
 
 
 def advance(iterator: Any, done: int) -> Any:
@@ -178,5 +187,5 @@ def advance(iterator: Any, done: int) -> Any:
     if type(iterator) in _INDEXED and iterator.__reduce__()[-1] == 0:
         iterator.__setstate__(done)  # not one by one: there may be a thousand million
     else:
-        next(itertools.islice(iterator, done, done), None)
+        next(itertools.islice(asked(iterator), done, done), None)
     return iterator

@@ -41,7 +41,7 @@ from msgspec.structs import replace
 from nbcheckpoint import tensors
 from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.pace import Pace
-from nbcheckpoint.engine.trail import PLAIN, Draws, Trail, advance, follow
+from nbcheckpoint.engine.trail import PLAIN, Draws, Trail, advance, asked, follow
 from nbcheckpoint.fingerprint.code import bound_by_target, names_in_tree
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import sharing
@@ -442,7 +442,8 @@ class Loop:
     def _stretches(self, boundary: Callable[[], None]) -> Iterator[Iterable[Any]]:
         __tracebackhide__ = True
         numbers = _rest_of(self._iterator) if self._is_range() else None
-        items = itertools.chain(self._again, self._iterator) if self._again else self._iterator
+        items: Any = asked(self._iterator)
+        items = itertools.chain(self._again, items) if self._again else items
         self._again, self._last = [], UNKNOWN
         try:
             while True:

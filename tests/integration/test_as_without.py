@@ -164,3 +164,49 @@ def test_what_was_typed_is_asked_for_again(kernel: Kernel) -> None:
         kernel.client.get_stdin_msg(timeout=60)
         kernel.client.input("hunter2")
         assert "it asks for input" in kernel.collect(request).line
+
+
+LOADERS = """
+class Resets:
+    def __init__(self, n): self.n = n
+    def __iter__(self):
+        self.i, self.asked = 0, getattr(self, 'asked', 0) + 1
+        return self
+    def __next__(self):
+        if self.i >= self.n: raise StopIteration
+        self.i += 1
+        return self.i
+class Bare:
+    def __init__(self, n): self.n = n
+    def __iter__(self): return Next(self.n)
+class Next:
+    def __init__(self, n): self.i, self.n = 0, n
+    __next__ = Resets.__next__
+"""
+
+
+@pytest.mark.parametrize("name", ["Resets", "Bare"])
+def test_an_iterator_is_asked_for_nothing_but_its_items(kernel: Kernel, name: str) -> None:
+    """One that begins anew when it is asked for an iterator, and one that cannot be asked for one."""
+    kernel.run(f"{LOADERS}loader, out = {name}(5), []")
+    loop = "%%checkpointed --every 1\nfor x in loader:\n    out.append(x)\n    if len(out) > 20: break\n"
+    assert kernel.run(loop + "out").result == "[1, 2, 3, 4, 5]"
+    assert kernel.run("getattr(loader, 'asked', 1)").result == "1"
+
+
+@pytest.mark.parametrize("name", ["Resets", "Bare"])
+def test_a_loop_over_such_an_iterator_goes_on(kernel: Kernel, name: str) -> None:
+    begin = f"{LOADERS}import os\nout = []\nloader = {name}(5)"
+    loop = (
+        "%%checkpointed --every 1\nfor x in loader:\n"
+        "    if x == 4 and not os.path.exists('again'): print('there', flush=True); wait()\n    out.append(x)\n"
+    )
+    kernel.run(begin)
+    kernel.run("import threading\ndef wait(): threading.Event().wait()")
+    kernel.start_cell(loop, "there")
+    (kernel.folder / "again").touch()
+    in_a_new_kernel(kernel)
+    kernel.run(begin)
+    kernel.run("import threading\ndef wait(): threading.Event().wait()")
+    kernel.run(loop)
+    assert kernel.run("out").result == "[1, 2, 3, 4, 5]"
