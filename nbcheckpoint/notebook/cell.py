@@ -197,7 +197,13 @@ def salt(chosen: argparse.Namespace) -> str:
 
 def lines_of(raw: str, node: ast.stmt) -> str:
     """The statement as the user wrote it: the marker keeps every line in its place."""
-    return "\n".join(raw.lstrip("\n").splitlines()[node.lineno - 1 : node.end_lineno])
+    return "\n".join(_lines(raw)[node.lineno - 1 : node.end_lineno])
+
+
+@functools.lru_cache(maxsize=4)
+def _lines(raw: str) -> list[str]:
+    """Of a cell, for each of its statements."""
+    return raw.lstrip("\n").splitlines()
 
 
 def line_of(error: BaseException, user_ns: dict[str, Any]) -> int:

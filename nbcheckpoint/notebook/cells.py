@@ -617,7 +617,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             certain=certainly_bound(cell.statements[number]),
             is_expression=isinstance(cell.statements[number], ast.Expr),
             annotates=frozenset(weave.annotations_in(cell.statements[number])),
-            before=namespace.snapshot(self.shell.user_ns, own.writes | identity.mentions.writes),
+            before=self.shell.user_ns.copy(),
             counts=frames.counts_in(identity.values),
             modules_before=leaves.modules_in(identity),
             rng_before=rng.states(),

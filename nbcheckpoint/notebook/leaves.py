@@ -68,6 +68,7 @@ class Running:
     annotates: frozenset[str]
     """Names it annotates, if it comes by there."""
     before: dict[str, Any]
+    """All names and what they were bound to; holding the values keeps their ids their own."""
     counts: Counts
     """Who shared memory with frames among its inputs."""
     modules_before: dict[str, dict[str, Any]]
@@ -203,7 +204,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         files=seen,
         folder=os.getcwd() if seen else "",
         mutated=tuple(sorted(mutated)),
-        deleted=tuple(sorted(namespace.deleted(running.before, user_ns))),
+        deleted=tuple(sorted(namespace.deleted(running.before, user_ns, running.written))),
         environment={"python": sys.version.partition(" ")[0]},
         meta={
             "workflow": place.workflow,

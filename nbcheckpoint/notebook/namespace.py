@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from functools import lru_cache
+from itertools import compress, filterfalse, repeat
+from operator import is_not
 from typing import Any
 
 _HISTORY = re.compile(r"_(i?\d*|i+|_+|ih|oh|dh|exit_code)\Z|In\Z|Out\Z")
@@ -33,21 +35,19 @@ def is_history(name: str) -> bool:
     return bool(_HISTORY.match(name))
 
 
-def snapshot(namespace: dict[str, Any], written: Collection[str] = ()) -> dict[str, Any]:
-    """The user's names and what they are bound to; holding the values keeps their ids their own.
-
-    A name that the user's code has `written` is the user's, also where IPython has a use for it: `for _ in …`.
-    """
-    return {name: value for name, value in namespace.copy().items() if is_user_name(name) or name in written}
-
-
 def rebound(before: dict[str, Any], namespace: dict[str, Any], written: Collection[str] = ()) -> set[str]:
-    """Names that are new or bound to another object than before."""
+    """Names that are new or bound to another object than before.
+
+    A name that the user's code has `written` is the user's, also where IPython has a use for it: `for _ in …`. There
+    may be thousands, after each of thousands of statements: so no line is run for each.
+    """
     missing = object()
-    now = namespace.copy().items()
-    return {n for n, v in now if (is_user_name(n) or n in written) and before.get(n, missing) is not v}
+    now = namespace.copy()
+    others = compress(now, map(is_not, map(before.get, now, repeat(missing)), now.values()))
+    return {name for name in others if is_user_name(name) or name in written}
 
 
-def deleted(before: dict[str, Any], namespace: dict[str, Any]) -> set[str]:
+def deleted(before: dict[str, Any], namespace: dict[str, Any], written: Collection[str] = ()) -> set[str]:
     """Names that are gone."""
-    return {name for name in before if name not in namespace}
+    gone = filterfalse(namespace.__contains__, before)
+    return {name for name in gone if is_user_name(name) or name in written}

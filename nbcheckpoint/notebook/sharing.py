@@ -136,22 +136,40 @@ def _told_by_counts(
     holders = {id(one): one for one in (namespace, *lookers_on, results) if type(one) is dict}
     if met is None or not holders.keys().isdisjoint(met):
         return None
-    names, ids = _names_and_ids(namespace)
-    looking_on = compress(names, map(holders.__contains__, ids))
-    if any(name not in wanted and is_user_name(name) for name in looking_on):
+    if len(met) == 1:
+        return set()  # the probe: there is nothing that could be shared
+    if _is_looked_on(wanted, namespace, holders):
         return None  # who looks on, and is a variable too, leads to all of it
-    # A list first, which is made in one go: a thread may be binding names.
-    in_holders = chain.from_iterable(list(map(id, list(holder.values()))) for holder in holders.values())
-    held = Counter(filter(met.__contains__, in_holders))
     counts = dict(zip(met, map(sys.getrefcount, met.values()), strict=True))
     always = counts.pop(id(probe)) - 1
     for root in roots:
         counts.pop(id(root), None)
-    if any(count - always != inside[key] + held[key] for key, count in counts.items()):
+    by_name = (id(holder.get(name)) for holder in holders.values() for name in wanted)
+    if _explained(counts, always, inside, by_name):
+        return set()  # nobody else refers to any of it
+    # A list first, which is made in one go: a thread may be binding names.
+    in_holders = chain.from_iterable(list(map(id, list(holder.values()))) for holder in holders.values())
+    if not _explained(counts, always, inside, in_holders):
         return None
+    names, ids = _names_and_ids(namespace)
     holding = compress(zip(names, ids, strict=True), map(counts.__contains__, ids))
     others = {name: met[key] for name, key in holding if name not in wanted and is_user_name(name)}
     return set(others) if all(is_mutable(type(value)) for value in others.values()) else None
+
+
+def _is_looked_on(wanted: set[str], namespace: dict[str, Any], holders: dict[int, Any]) -> bool:
+    """Is another variable one of those who hold values? Asked after every statement, so in one go if it is not."""
+    looking_on = sum(map(holders.__contains__, map(id, list(namespace.values()))))
+    if looking_on == sum(id(namespace.get(name)) in holders for name in ("Out", "_oh")):
+        return False
+    names, ids = _names_and_ids(namespace)
+    return any(n not in wanted and is_user_name(n) for n in compress(names, map(holders.__contains__, ids)))
+
+
+def _explained(counts: dict[int, int], always: int, inside: Counter[int], held: Iterable[int]) -> bool:
+    """Are these all references there are: from inside, and by those who hold them?"""
+    found = Counter(filter(counts.__contains__, held))
+    return all(count - always == inside[key] + found[key] for key, count in counts.items())
 
 
 def _names_and_ids(namespace: dict[str, Any]) -> tuple[list[str], list[int]]:
