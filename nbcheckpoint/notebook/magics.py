@@ -7,6 +7,7 @@ until it ends.
 from __future__ import annotations
 
 import builtins
+import logging
 import os
 from typing import Any
 
@@ -21,6 +22,15 @@ EXTRA = {"auto": auto.word, "panel": panel.word}
 _loaded: dict[int, CellCheckpointer] = {}
 _leaving: dict[int, CellCheckpointer] = {}
 """Unloaded by a cell that is still running."""
+
+
+_events = logging.getLogger("nbcheckpoint.events")
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    """Under a cell that logs all there is, events would stand between its own lines: only if that is asked for."""
+    asked = _events.level or logging.getLogger("nbcheckpoint").level
+    return record.levelno > logging.DEBUG or asked != logging.NOTSET
 
 
 def _forked() -> None:
@@ -38,6 +48,7 @@ def load(shell: Any) -> CellCheckpointer:
     if known is not None:
         return known
     rng.watch()
+    _events.addFilter(_is_wanted)
     checkpointer = CellCheckpointer(shell)
     left = _leaving.get(id(shell))
     if left is not None:
@@ -66,6 +77,7 @@ def unload(shell: Any) -> None:
         shell.ast_transformers.remove(checkpointer)
     for kind, name in (("cell", "checkpointed"), ("line", "checkpoint")):
         shell.magics_manager.magics[kind].pop(name, None)
+    _events.removeFilter(_is_wanted)
     link.part(checkpointer)
     flowing.part(checkpointer)
     _leaving[id(shell)] = checkpointer

@@ -210,3 +210,11 @@ def test_a_loop_over_such_an_iterator_goes_on(kernel: Kernel, name: str) -> None
     kernel.run("import threading\ndef wait(): threading.Event().wait()")
     kernel.run(loop)
     assert kernel.run("out").result == "[1, 2, 3, 4, 5]"
+
+
+def test_a_notebook_that_logs_everything_logs_nothing_of_ours_unless_it_says_so(kernel: Kernel) -> None:
+    kernel.run("import logging\nlogging.basicConfig(level=logging.DEBUG, force=True)\nlog = logging.getLogger('mine')")
+    cell = f"{MARK}log.debug('said')\nx = [len('abc')]"
+    assert kernel.run(cell).stderr == "DEBUG:mine:said\n"
+    kernel.run("logging.getLogger('nbcheckpoint.events').setLevel(logging.DEBUG)")
+    assert "checkpoint_restored" in kernel.run(cell).stderr
