@@ -72,6 +72,21 @@ class Patience:
                     _raise_in(threading.get_ident(), None)
                     self._raised = False
 
+    @property
+    def is_here(self) -> bool:
+        """Is this thread in there? Then what is called is called for us."""
+        return self._thread != 0 and self._thread == threading.get_ident()
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """In here it is as if it were not."""
+        with self._lock:
+            here, self._thread = self._thread, 0
+        try:
+            yield
+        finally:
+            self._thread = here
+
     def _start(self) -> None:
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._watcher = threading.Thread(target=self._watch, name="nbcheckpoint-patience", daemon=True)

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from nbcheckpoint import patience
+
 MAX_TEXT = 1 << 20
 """Stream text kept per cell. More is cut with a note: nobody reads a megabyte again."""
 
@@ -122,10 +124,13 @@ class Taps:
         while self._undo:
             self._undo.pop()()
 
-    def _tap(self, owner: Any, name: str, note: Any) -> None:
+    def _tap(self, owner: Any, name: str, note: Any, *, in_vain: bool = False) -> None:
+        """`in_vain`: nothing comes of what a method of the user's writes while it is called for our sake."""
         original = getattr(owner, name)
 
         def tapped(*args: Any, **kwargs: Any) -> Any:
+            if in_vain and patience.shared.is_here:
+                return len(args[0]) if args and isinstance(args[0], str) else None
             if not self._ours:
                 note(*args, **kwargs)
             before, self._inside.now = self._muted, True
@@ -146,7 +151,7 @@ class Taps:
                 note(name, text)
 
         try:
-            self._tap(stream, "write", noted)
+            self._tap(stream, "write", noted, in_vain=name == "stdout")
         except (AttributeError, TypeError):
             # A terminal's stream takes no attributes: stand in front of it instead.
             setattr(sys, name, _Tee(stream, noted))
@@ -287,6 +292,11 @@ def collapse(text: str) -> str:
 
 def replay(shell: Any, outputs: list[dict[str, Any]]) -> None:
     """Show recorded outputs again, the way they came."""
+    with patience.shared.outside():
+        _replay(shell, outputs)
+
+
+def _replay(shell: Any, outputs: list[dict[str, Any]]) -> None:
     for output in outputs:
         kind = output["output_type"]
         if kind == "stream":

@@ -218,3 +218,18 @@ def test_a_notebook_that_logs_everything_logs_nothing_of_ours_unless_it_says_so(
     assert kernel.run(cell).stderr == "DEBUG:mine:said\n"
     kernel.run("logging.getLogger('nbcheckpoint.events').setLevel(logging.DEBUG)")
     assert "checkpoint_restored" in kernel.run(cell).stderr
+
+
+def test_what_is_printed_when_a_value_is_looked_at_or_saved_is_not_the_cells(kernel: Kernel) -> None:
+    begin = "class Talks:\n    def __getstate__(self):\n        print('looked at')\n        return self.__dict__.copy()"
+    cells = (
+        f"{MARK}talks = Talks()\nprint(1)",
+        f"{MARK}both = [talks]\nprint(2)",
+        "%%checkpointed --every 1\nfor i in range(3):\n    both.append(i)\n    print(3)",
+    )
+    for status in "computed", "restored":
+        kernel.run(begin)
+        shown = [kernel.run(cell) for cell in cells]
+        assert [(cell.status, cell.stdout) for cell in shown] == [(status, "1\n"), (status, "2\n"), (status, "3\n" * 3)]
+        assert kernel.run("_ = talks.__getstate__()").stdout == "looked at\n"
+        in_a_new_kernel(kernel)
