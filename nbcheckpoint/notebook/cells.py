@@ -222,6 +222,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         cell = self._cell
         try:
             self.settle()
+            if self.session.opened:
+                self.session.store.let_go(self.shell.user_ns)  # what the statement before has deleted is freed
             if not cell.asked and not cell.stopped:
                 return self._entered(cell, number)
         except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
@@ -54,8 +54,8 @@ class _Waiting:
     """A checkpoint whose chunks are put and whose record is not written yet."""
 
     record: Checkpoint
-    stage: Callable[[], Checkpoint] | None
-    """Puts the chunks once more. It holds on to the values, until the record is written."""
+    stage: partial[Checkpoint] | None
+    """Puts the chunks once more. It holds on to the values, until the record is written or they are let go."""
     losses: int
     """As many as the store knew of when it was staged."""
     expect: str | None = ABSENT
@@ -128,6 +128,18 @@ class Saving(Sealed):
         elif not defer:
             self._commit_deferred()
         return Saved(waiting.record, waiting.done)
+
+    def let_go(self, live: Mapping[str, Any]) -> None:
+        """Hold on no longer to values that are yet to be committed and are not to be found in `live` by their names.
+
+        Without us they would be freed. Should a prune take away what one of them was found to have in the store, its
+        checkpoint fails.
+        """
+        with self._gathering:
+            for item in self._deferred:
+                values: Mapping[str, Any] = item.stage.args[1] if item.stage is not None else {}
+                if any(live.get(name) is not value for name, value in values.items() if ":" not in name):
+                    item.stage = None
 
     def _stage(
         self,
@@ -203,9 +215,9 @@ class Saving(Sealed):
             return True
         item.losses = self._losses
         lost = self._lost_chunk(item.record)
-        if lost and item.stage is not None:
-            again = item.stage()
-            if again.blobs != item.record.blobs:
+        if lost:
+            again = item.stage() if item.stage is not None else None
+            if again is None or again.blobs != item.record.blobs:
                 item.failed(ChunkPruned(lost))
                 return False
             item.record = replace(item.record, bytes=item.record.bytes + again.bytes)

@@ -250,6 +250,17 @@ def test_an_interrupt_shows_none_of_our_code(kernel: Kernel, name: str) -> None:
     assert kernel.run("'goes on'").result == "'goes on'"
 
 
+@pytest.mark.parametrize("gone", ["del big", "big = None", "for big in [0, 1]: pass"])
+def test_what_a_statement_deletes_is_freed_and_not_kept_until_the_cell_ends(kernel: Kernel, gone: str) -> None:
+    """It had been saved, and was to be committed with the rest of the cell."""
+    kernel.run(
+        "import builtins, weakref\nclass Big: pass\ndef note(big): builtins.alive = weakref.ref(big)\n"
+        "def is_alive(): return builtins.alive() is not None\n"
+    )
+    cell = f"%%checkpointed\nbig = Big()\nnote(big)\nprint(is_alive())\n{gone}\nprint(is_alive())"
+    assert kernel.run(cell).stdout == "True\nFalse\n"
+
+
 def test_a_handler_that_is_put_back_by_a_later_statement_holds_nothing(kernel: Kernel) -> None:
     kernel.run(
         "%%checkpointed\nimport signal, weakref, gc\nclass Big: pass\nbig = Big()\nalive = weakref.ref(big)\n"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,24 @@ def test_values_that_have_changed_since_are_not_saved_in_place_of_the_old_ones(
         assert verify(other).clean
     store.flush()
     assert store.restore(store.save(draft(), {"x": array}).checkpoint.id)["x"][7] == -1
+
+
+def test_what_has_been_let_go_is_freed_and_its_save_fails(store: Store, pruned: Prune, url: str) -> None:
+    value = np.arange(300_000)
+    alive = weakref.ref(value)
+    saved = store.save(draft(), {"x": value}, defer=True)
+    store.let_go({"x": value})
+    del value
+    assert alive() is not None
+    store.let_go({})
+    assert alive() is None
+    pruned()
+    with pytest.raises(ChunkPruned):
+        store.flush()
+    assert isinstance(saved.done.exception(), ChunkPruned)
+    with open_store(url) as other:
+        assert not other.find("c" * 64)
+        assert verify(other).clean
 
 
 def test_it_tries_again_once_only(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
