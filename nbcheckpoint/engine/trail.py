@@ -21,6 +21,7 @@ from nbcheckpoint.fingerprint.values import Digester, Unidentified
 T = TypeVar("T")
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _INDEXED: tuple[Any, ...] = (type(iter([])), type(iter(range(0))))
+_OVER: Any = object()
 _SHARE = 0.02
 _FREE_SECONDS = 0.01
 _PLAIN_SECONDS = 0.5e-6
@@ -45,7 +46,8 @@ class Trail:
 
     def _add(self, item: Any) -> None:
         if type(item) in PLAIN:
-            self._hasher.update(f"{type(item).__name__} {item!r};".encode("utf-8", "surrogatepass"))
+            said = hex(item) if type(item) is int else repr(item)  # not every number has digits Python would write
+            self._hasher.update(f"{type(item).__name__} {said};".encode("utf-8", "surrogatepass"))
             self._plain += 1
             if self._plain % 4096 == 0:
                 self._check(time.perf_counter())
@@ -55,6 +57,8 @@ class Trail:
             self._hasher.update(Digester().digest("item", item).encode())
         except Unidentified as error:
             self.problem = f"its items cannot be compared ({error.why})"
+        except Exception as error:  # of an item's own: the loop goes on with it
+            self.problem = f"its items cannot be compared ({type(error).__name__})"
         now = time.perf_counter()
         self._spent += now - started
         self._check(now)
@@ -140,11 +144,13 @@ def follow(
     """The iterator behind so many items, and the last of them, if those are the ones with that digest.
 
     Else it gives them again, and there is no trail; with `drawing`, as if each were made when the loop asks for it.
+    Raises NotMade.
     """
     trail = Trail()
     passed: list[tuple[Any, _Drawn]] = []
     state = rng.states() if drawing else {}
-    for item in itertools.islice(asked(iterator), done):
+    first = itertools.islice(asked(iterator), done)
+    while (item := made(first, _OVER)) is not _OVER:
         before, state = state, rng.states() if drawing else {}
         passed.append((item, [(name, before[name], state[name]) for name in moved_since(before, state)]))
         trail.note(item)
@@ -183,9 +189,29 @@ def asked(iterator: Iterator[Any]) -> Iterator[Any]:
 
 
 def advance(iterator: Any, done: int) -> Any:
-    """The iterator behind so many items, whatever they are."""
+    """The iterator behind so many items, whatever they are. Raises NotMade."""
     if type(iterator) in _INDEXED and iterator.__reduce__()[-1] == 0:
         iterator.__setstate__(done)  # not one by one: there may be a thousand million
     else:
-        next(itertools.islice(asked(iterator), done, done), None)
+        made(itertools.islice(asked(iterator), done, done))
     return iterator
+
+
+def iterator_of(iterable: Any) -> Iterator[Any]:
+    """Raises NotMade."""
+    try:
+        return iter(iterable)
+    except BaseException as error:
+        raise NotMade from error
+
+
+class NotMade(Exception):
+    """Making an item has failed, by its cause."""
+
+
+def made(iterator: Iterator[Any], default: Any = None) -> Any:
+    """The next item. Raises NotMade where that raises: it is the user's matter, and not a fault of ours."""
+    try:
+        return next(iterator, default)
+    except BaseException as error:
+        raise NotMade from error

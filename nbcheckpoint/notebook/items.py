@@ -33,6 +33,7 @@ MADE_BEFORE = tuple(type(iter(empty)) for empty in _EMPTY)
 """Iterators that give what is there: no code runs when they are asked."""
 _NEW_ITERATORS = (enumerate, zip, map, filter)
 """Not `reversed`: that gives whatever a class has in store."""
+_OURS = __name__.partition(".")[0] + "."
 _REENTERED = frozenset({"contextlib.suppress", "contextlib.nullcontext", *tensors.MODES})
 """Contexts that keep nothing of what was there when they were entered, or what is known to be there again."""
 
@@ -75,12 +76,20 @@ def length_of(iterable: Any) -> int:
         return 0
 
 
-def raising(error: BaseException) -> Iterable[Any]:
-    """Raises that error when a `for` asks it for an iterator, in no frame of ours: by a generator that is over."""
+def raising(error: BaseException) -> Any:
+    """Raises that error when a `for` asks it for an iterator, or an `if` for its truth, in no frame of ours: by a
+    generator that is over."""
     over = (item for item in "")
     over.close()
-    made: Iterable[Any] = type("raising", (), {"__iter__": staticmethod(partial(over.throw, error))})()
-    return made
+    throw = staticmethod(partial(over.throw, error.with_traceback(_beyond_us(error.__traceback__))))
+    return type("raising", (), {"__iter__": throw, "__bool__": throw})()
+
+
+def _beyond_us(traceback: types.TracebackType | None) -> types.TracebackType | None:
+    """What of a traceback is behind our own frames."""
+    while traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith(_OURS):
+        traceback = traceback.tb_next
+    return traceback
 
 
 def unwrap_bar(iterable: Any) -> tuple[Any, Any]:

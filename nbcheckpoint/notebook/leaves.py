@@ -152,7 +152,7 @@ def _reads_unseen(running: Running) -> bool:
 def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: float) -> Draft:
     """Everything the statement has left so far."""
     chosen, identity = place.chosen, running.identity
-    mutated, problem = _mutated(running, user_ns)
+    mutated, problem = changed_inputs(running, user_ns)
     if not problem:
         identity, problem = firm(identity, mutated)
     if problem:
@@ -217,7 +217,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     return Draft(checkpoint, {**values, **moved, **shown})
 
 
-def _mutated(running: Running, user_ns: dict[str, Any]) -> tuple[set[str], str]:
+def changed_inputs(running: Running, user_ns: dict[str, Any]) -> tuple[set[str], str]:
     """Inputs that are not what they were before the statement ran, or a reason why that is too much."""
     identity = running.identity
     looked, same_code = look_again(identity)

@@ -5,8 +5,9 @@ Binding what a checkpoint holds is here too, because a loop that goes on does it
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,18 +16,43 @@ from nbcheckpoint.codec import frames
 from nbcheckpoint.engine.identity import is_missed
 from nbcheckpoint.engine.loop import ExplicitLoop
 from nbcheckpoint.engine.pace import TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS, Pace, price, seconds_left
-from nbcheckpoint.engine.trail import both_drawn, moved_since
+from nbcheckpoint.engine.trail import NotMade, advance, both_drawn, iterator_of, moved_since
 from nbcheckpoint.errors import Error
 from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import around, leaves, line, loops, namespace
-from nbcheckpoint.notebook.cell import Cell, hint, quick_size
+from nbcheckpoint.notebook.cell import INTERRUPT, Cell, hint, quick_size
 from nbcheckpoint.notebook.items import raising, unwrap_bar, wrap_bar
 from nbcheckpoint.notebook.leaves import RESULT, Place, Running
 from nbcheckpoint.notebook.loops import Loop, Loops
 from nbcheckpoint.notebook.outputs import beyond, replay
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.patience import Patience
+
+
+class _BeginsAnew(Exception):
+    """It cannot go on, and what it goes through is to be made once more."""
+
+
+class Before:
+    """Names, options and random state as they are now."""
+
+    def __init__(self, shell: Any) -> None:
+        self._names, self._history = dict(shell.user_ns), dict(shell.user_ns.get("Out") or {})
+        self._settings = settings.states()
+        self.random = rng.states()
+
+    def put_back(self, shell: Any) -> None:
+        names, history = shell.user_ns, shell.user_ns.get("Out")
+        for name in names.keys() - self._names.keys():
+            del names[name]
+        names.update(self._names)
+        if isinstance(history, dict):
+            history.update(self._history)
+        for name, options in settings.moved(settings.states(), self._settings).items():
+            settings.restore(name, options)
+        for name, state in self.random.items():
+            rng.restore(name, state)
 
 
 class LoopHooks:
@@ -45,101 +71,124 @@ class LoopHooks:
         return self._cells[-1]
 
     def starts(self, number: int, which: int) -> bool:
-        """Is what it goes through to be made? Not if the iterator itself was saved."""
+        """Does it begin with what it goes through? Not if it goes on: with the iterator that was saved, or behind the
+        items that are done."""
+        try:
+            loops_ = self._loops(number)
+            if loops_ is None or not loops_[which].is_watched:
+                return True
+            loop = loops_[which]
+            progress = loops_.resumes(loop) or loops_.reenters(loop)
+            if progress is None:
+                loop.start = rng.states()
+                return True
+            if progress.by == "position":
+                return not self._has_gone_on(loops_, loop, lambda: self._as_it_began(loops_, loop))
+            if self._has_gone_on(loops_, loop, lambda: self._take_iterator(loops_, loop)):
+                return False
+            loop.rest = self._go_on_roughly(loops_, loop, iter(())) if loop.is_inner else None
+            return loop.rest is None
+        except KeyboardInterrupt:
+            return INTERRUPT  # type: ignore[no-any-return]  # here and below: something that raises in the user's line
+
+    def remakes(self, number: int, which: int) -> bool:
+        """It goes on. Is what it goes through to be made again for that?"""
         loops_ = self._loops(number)
-        if loops_ is None or not loops_[which].is_watched:
-            return True
+        return loops_ is not None and loops_[which].rest is None
+
+    def skips(self, number: int, which: int, iterable: Iterable[Any]) -> bool:
+        """Does it go on behind the items that are done? If not, what it goes through is made once more."""
+        loops_ = self._loops(number)
+        assert loops_ is not None  # or it would have started
         loop = loops_[which]
-        progress = loops_.resumes(loop) or loops_.reenters(loop)
-        if progress is None:
-            loop.start = rng.states()
-            return True
-        if progress.by == "iterator":
-            return False
-        for name, state in loops_.drawn_from(loop).items():
-            rng.restore(name, state)  # as it was when they were first made
-        return True
+        try:
+            return self._has_gone_on(loops_, loop, lambda: self._skip(loops_, loop, iterable))
+        except NotMade as error:
+            return raising(error.__cause__ or error)  # type: ignore[no-any-return]
+        except KeyboardInterrupt:
+            return INTERRUPT  # type: ignore[no-any-return]
+
+    def rest(self, number: int, which: int) -> Iterable[Any]:
+        """What the loop still has to go through."""
+        loops_ = self._loops(number)
+        assert loops_ is not None
+        rest, loops_[which].rest = loops_[which].rest, None
+        assert rest is not None
+        return rest
 
     def items(self, number: int, which: int, iterable: Iterable[Any]) -> Iterable[Any]:
-        """What the loop goes through, from where it is."""
-        __tracebackhide__ = True
-        loops_ = self._loops(number)
-        if loops_ is None or issubclass(type(iterable), ExplicitLoop) or not loops_[which].is_watched:
-            return iterable
-        bar, inside = unwrap_bar(iterable)
-        if not hasattr(type(inside), "__iter__") and not hasattr(type(inside), "__getitem__"):
-            return iterable  # the loop says so itself
+        """What the loop goes through, from its beginning."""
         try:
+            loops_ = self._loops(number)
+            if loops_ is None or issubclass(type(iterable), ExplicitLoop) or not loops_[which].is_watched:
+                return iterable
+            bar, inside = unwrap_bar(iterable)
+            if not _is_iterable(inside):
+                return iterable  # the loop says so itself
             made = iter(inside)
+            items = self._walk(loops_, loops_[which], made, inside, in_bar=bar is not None)
+            return wrap_bar(bar, items, loops_[which].done) if bar is not None else items
         except BaseException as error:
-            beyond_us = error.__traceback__.tb_next if error.__traceback__ is not None else None
-            return raising(error.with_traceback(beyond_us))
-        items = self._walk(loops_, loops_[which], made, inside, in_bar=bar is not None)
-        return wrap_bar(bar, items, loops_[which].done) if bar is not None else items
+            return raising(error)  # type: ignore[no-any-return]
 
     def _walk(
         self, loops_: Loops, loop: Loop, made: Iterator[Any], inside: Iterable[Any], *, in_bar: bool
     ) -> Iterator[Any]:
-        __tracebackhide__ = True
+        if loop.is_inner and loops_.resume is not None:
+            return self._go_on_roughly(loops_, loop, made)
         try:
             loop.begin(made, inside, self.shell.user_ns, in_bar=in_bar)
             self._begin(loops_, loop)
+            return loop.walk(lambda: self._between(loops_, loop), self._fault)
         except Exception as error:
-            if loop.is_inner and loops_.resume is not None:
-                raise  # what stands before it has been passed by
-            self._cell.note = f"not saved, a fault of nbcheckpoint: {type(error).__name__}: {error}"
+            self._fault(error)
             loops_.forget()
             loop.stop()
             return made
-        around, progress = loops_.reenters(loop), loops_.resumes(loop)
-        if around is not None:
-            loop.reenter(around)
-        elif progress is not None:
-            self._go_on(loops_, loop, progress)
-        return loop.walk(lambda: self._boundary(loops_, loop))
-
-    def rest(self, number: int, which: int) -> Iterable[Any]:
-        """What the loop still has to go through, by the iterator that was saved."""
-        loops_ = self._loops(number)
-        assert loops_ is not None  # or it would have started
-        loop = loops_[which]
-        around, progress = loops_.reenters(loop), loops_.resumes(loop)
-        if around is not None:
-            loop.take_iterator(*loops_.saved_around(loop, around))
-        else:
-            assert progress is not None
-            loop.take_iterator(loops_.loaded[loops.ITERATOR], progress)
-        self._begin(loops_, loop)
-        if progress is not None:
-            self._bind_progress(loops_, loop)
-        return loop.walk(lambda: self._boundary(loops_, loop))
 
     def turn(self, number: int, which: int) -> bool:
         """Between two iterations of a `while`. True: its condition was asked before, it goes on inside of it."""
-        running = self._cell.running
-        loops_ = running.loops if running is not None and running.number == number else None
-        if loops_ is None:
-            return False
-        loop = loops_[which]
-        if loop.is_inner and not loop.is_watched:
-            return False
-        if not loop.begun:
-            loop.begun = True
-            self._begin(loops_, loop)
-            around = loops_.reenters(loop)
-            if around is not None:
-                loop.done = around.done
-                return True
-            if loops_.resumes(loop) is not None:
-                self._bind_progress(loops_, loop)
-            return False
-        loop.done += 1
-        if loop.rung or loop.done == loop.at or (loop.inner and loop.is_deep):
-            loop.turned()
-            if loop.rung or loop.done == loop.at:
-                loop.rung = False
-                self._boundary(loops_, loop)
+        try:
+            running = self._cell.running
+            loops_ = running.loops if running is not None and running.number == number else None
+            if loops_ is None:
+                return False
+            loop = loops_[which]
+            if loop.is_inner and not loop.is_watched:
+                return False
+            if not loop.begun:
+                loop.begun = True
+                return self._begin_while(loops_, loop)
+            loop.done += 1
+            if loop.rung or loop.done == loop.at or (loop.inner and loop.is_deep):
+                loop.turned()
+                if loop.rung or loop.done == loop.at:
+                    loop.rung = False
+                    if self._between(loops_, loop):
+                        return INTERRUPT  # type: ignore[no-any-return]
+        except KeyboardInterrupt:
+            return INTERRUPT  # type: ignore[no-any-return]
+        except Exception as error:
+            self._fault(error)
         return False
+
+    def _begin_while(self, loops_: Loops, loop: Loop) -> bool:
+        """Does it go on in the middle of an iteration?"""
+        around = loops_.reenters(loop)
+        if around is None and loops_.resumes(loop) is None:
+            try:
+                self._begin(loops_, loop)
+            except Exception as error:
+                self._fault(error)
+                loop.stop()
+        elif not self._has_gone_on(loops_, loop, lambda: self._go_on_while(loops_, loop)):
+            if not loop.is_inner:
+                return False
+            try:
+                self._go_on_roughly(loops_, loop, iter(()))
+            except Exception as error:  # the body must not go on with what it does not have
+                return raising(error)  # type: ignore[no-any-return]
+        return around is not None
 
     def anew(self, number: int, which: int) -> None:
         """A `while` inside of a loop is about to begin, once more."""
@@ -171,28 +220,139 @@ class LoopHooks:
             loop.tell_in(TOLD_AFTER_SECONDS)
         return None
 
-    def _go_on(self, loops_: Loops, loop: Loop, progress: Progress) -> None:
-        """Skip what is done, and bind what it had left; or begin anew and say why."""
-        running = self._cell.running
+    # Going on
+
+    def _has_gone_on(self, loops_: Loops, loop: Loop, work: Callable[[], None]) -> bool:
+        """Do what it takes to go on with a loop. False: that failed, and all is as it was before it.
+
+        Then the loop begins anew. One inside of others does not, because what stands before it has been passed by.
+        """
+        loops_.before = before = loops_.before or Before(self.shell)
+        outputs = loops_.outputs
+        try:
+            work()
+            if loops_.resumed is not None:  # last of all: it cannot be taken back
+                self._show_again(outputs)
+            return True
+        except Exception as error:
+            if isinstance(error, NotMade):
+                before.put_back(self.shell)
+                raise
+            if not isinstance(error, _BeginsAnew):
+                self._fault(error)
+            if not loop.is_inner:
+                before.put_back(self.shell)
+                loops_.begin_anew(loop, before.random)
+            return False
+        except BaseException:
+            before.put_back(self.shell)
+            raise
+
+    def _as_it_began(self, loops_: Loops, loop: Loop) -> None:
+        for name, state in loops_.drawn_from(loop).items():
+            rng.restore(name, state)  # as it was when its items were first made
+
+    def _take_iterator(self, loops_: Loops, loop: Loop) -> None:
+        """Go on with the iterator that was saved."""
+        around, progress = loops_.reenters(loop), loops_.resumes(loop)
+        if around is not None:
+            loop.take_iterator(*loops_.saved_around(loop, around))
+            self._begin(loops_, loop)
+        else:
+            assert progress is not None
+            loop.take_iterator(loops_.loaded[loops.ITERATOR], progress)
+            self._begin(loops_, loop)
+            self._bind_progress(loops_, loop)
+        loop.rest = loop.walk(lambda: self._between(loops_, loop), self._fault)
+
+    def _go_on_while(self, loops_: Loops, loop: Loop) -> None:
+        self._begin(loops_, loop)
+        around = loops_.reenters(loop)
+        if around is not None:
+            loop.done = around.done
+        else:
+            self._bind_progress(loops_, loop)
+
+    def _skip(self, loops_: Loops, loop: Loop, iterable: Iterable[Any]) -> None:
+        """Go behind the items that are done."""
+        bar, inside = unwrap_bar(iterable)
+        if not _is_iterable(inside):
+            raise _BeginsAnew  # the loop says so itself
+        loop.begin(iterator_of(inside), inside, self.shell.user_ns, in_bar=bar is not None)
+        self._begin(loops_, loop)
+        around, progress = loops_.reenters(loop), loops_.resumes(loop)
+        if around is not None:
+            loop.reenter(around)
+        else:
+            assert progress is not None
+            self._skip_done(loops_, loop, progress)
+        items = loop.walk(lambda: self._between(loops_, loop), self._fault)
+        loop.rest = wrap_bar(bar, items, loop.done) if bar is not None else items
+
+    def _skip_done(self, loops_: Loops, loop: Loop, progress: Progress) -> None:
+        """Skip what is done, and bind what it had left; or begin anew and say why.
+
+        Where items that were made draw random numbers, or show something, they cannot be given again: what it goes
+        through is made once more. Not where making it changes what it is made of; then nothing is skipped at all.
+        """
+        running, checkpoint = self._cell.running, loops_.resume
         assert running is not None
-        checkpoint = loops_.resume
         assert checkpoint is not None
-        before = rng.states()
-        same = loop.skip(progress, drawing=bool(checkpoint.random))
-        made = rng.states()
-        if same and not both_drawn(before, made, loops_.loaded if progress.trail else {}):
-            return self._bind_progress(loops_, loop)
-        if moved_since(before, made):
-            self.session.forget(checkpoint)  # whatever comes of it: it is of no use to anybody
-        loops_.forget()
-        for name, state in before.items():
+        drawing = bool(checkpoint.random) and loop.may_draw
+        once = drawing and any(leaves.changed_inputs(running, self.shell.user_ns))
+        started = rng.states()
+        why = "making what it goes through draws random numbers, and changes what it is made of"
+        kept: list[Callable[[], object]] = []
+        if not once:
+            why = "what it goes through comes in another order than before"
+            same, kept = self._skipped(running, loop, progress, drawing=drawing)
+            made = rng.states()
+            drawn = moved_since(started, made)
+            both = both_drawn(started, made, loops_.loaded if progress.trail else {})
+            if same and not both:
+                return self._bind_progress(loops_, loop)
+            why = "what it goes through draws random numbers, and so does the loop" if both else why
+            if drawn:
+                self.session.forget(checkpoint)  # whatever comes of it: it is of no use to anybody
+            once = not drawn and (not kept or any(leaves.changed_inputs(running, self.shell.user_ns)))
+        running.reason = explain.simple("input", why)
+        if not once:
+            raise _BeginsAnew
+        for name, state in started.items():
             rng.restore(name, state)
-        running.reason = explain.simple("input", "what it goes through comes in another order than before")
+        loops_.begin_anew(loop, loop.start)
+        for show in kept:
+            show()
         return None
+
+    def _skipped(
+        self, running: Running, loop: Loop, progress: Progress, *, drawing: bool
+    ) -> tuple[bool, list[Callable[[], object]]]:
+        """Were they what they had been? And what they have shown: that is part of what is shown again anyhow."""
+        kept: list[Callable[[], object]] = []
+        try:
+            with running.recorder.keeping_back(kept):
+                return loop.skip(progress, drawing=drawing), kept
+        except NotMade:
+            for show in kept:
+                show()
+            raise
 
     def _bind_progress(self, loops_: Loops, loop: Loop) -> None:
         checkpoint = loops_.resume
         assert checkpoint is not None
+        self._bind_state(loops_, loop, checkpoint)
+        running = self._cell.running
+        if running is not None:
+            running.watch.adopt(checkpoint.files)
+            leaves.adopt_calls(checkpoint)
+        loops_.gone_on(loop)
+        if loop.is_inner:
+            loop.begin_inner()
+        elif loop.at >= 0:
+            loop.arm(0.0)  # it counts from where it is
+
+    def _bind_state(self, loops_: Loops, loop: Loop, checkpoint: Checkpoint) -> None:
         progress = checkpoint.progress
         assert progress is not None
         live: dict[str, Any] = {}
@@ -202,17 +362,53 @@ class LoopHooks:
         for name in leaves.not_there(checkpoint):  # the loops around it have bound theirs on the way here
             self.shell.user_ns.pop(name, None)
         self._bind(checkpoint, {**loops_.loaded, **live})
+
+    def _show_again(self, outputs: list[dict[str, Any]]) -> None:
         running = self._cell.running
-        # What stands before the loop in its `if` or `with` has run once more, and has shown the first of it.
-        replay(self.shell, beyond(loops_.outputs, running.recorder.so_far() if running is not None else []))
-        if running is not None:
-            running.watch.adopt(checkpoint.files)
-            leaves.adopt_calls(checkpoint)
-        loops_.gone_on(loop)
-        if loop.is_inner:
-            loop.begin_inner()
-        elif loop.at >= 0:
-            loop.arm(0.0)  # it counts from where it is
+        try:
+            # What stands before the loop in its `if` or `with` has run once more, and has shown the first of it.
+            replay(self.shell, beyond(outputs, running.recorder.so_far() if running is not None else []))
+        except Exception as error:  # what it has computed counts
+            self._fault(error)
+
+    def _go_on_roughly(self, loops_: Loops, loop: Loop, made: Iterator[Any]) -> Iterator[Any]:
+        """A fault of ours inside of another loop, whose body has been passed by as far as here, so that it cannot begin
+        anew: it goes on, by as little as that takes, and nothing of it is saved any more."""
+        running, checkpoint = self._cell.running, loops_.resume
+        assert running is not None
+        assert checkpoint is not None
+        running.problem = "a fault of nbcheckpoint"
+        around, progress = loops_.reenters(loop), loops_.resumes(loop)
+        if around is not None:
+            loop.begun, loop.done = True, around.done
+            self.deep.add(loop.key)
+            if around.by != "iterator":
+                return advance(made, around.done)  # type: ignore[no-any-return]  # an iterator
+            iterator, _, item = loops_.saved_around(loop, around)
+            return itertools.chain([item], iterator)
+        assert progress is not None
+        items = loops_.loaded[loops.ITERATOR] if progress.by == "iterator" else loop.pass_by(made, progress)
+        outputs = loops_.outputs
+        self._bind_state(loops_, loop, checkpoint)
+        loops_.forget()
+        self._show_again(outputs)
+        return items
+
+    # Between two iterations
+
+    def _between(self, loops_: Loops, loop: Loop) -> bool:
+        """It is time. Is it to be interrupted, in the user's line?"""
+        try:
+            self._boundary(loops_, loop)
+        except KeyboardInterrupt:
+            return True
+        except Exception as error:
+            self._fault(error)
+            loop.stop()
+        return False
+
+    def _fault(self, error: Exception) -> None:
+        self._cell.note = f"not saved, a fault of nbcheckpoint: {type(error).__name__}: {error}"
 
     def _boundary(self, loops_: Loops, loop: Loop) -> None:
         """Between two iterations, and it is time: save how far it has come. Raises only what it is asked to."""
@@ -335,6 +531,10 @@ class LoopHooks:
         assert cell.step is not None
         last = running.number == len(cell.statements) - 1
         return Place(cell.chosen, cell.step, self.session.workflow, last)
+
+
+def _is_iterable(thing: Any) -> bool:
+    return hasattr(type(thing), "__iter__") or hasattr(type(thing), "__getitem__")
 
 
 def _worked(running: Running, loops_: Loops) -> float:

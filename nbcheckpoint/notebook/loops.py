@@ -1,6 +1,8 @@
 """Loops that go on where they were.
 
-    for x in ITEMS:        ->    for x in (HOOKS.items(n, k, ITEMS) if HOOKS.starts(n, k) else HOOKS.rest(n, k)):
+    for x in ITEMS:        ->    for x in (HOOKS.items(n, k, ITEMS)
+                                           if HOOKS.starts(n, k) or HOOKS.remakes(n, k) and not HOOKS.skips(n, k, ITEMS)
+                                           else HOOKS.rest(n, k)):
     while CONDITION:       ->    while HOOKS.turn(n, k) or CONDITION:
 
 That is the k-th loop of the n-th statement: the statement itself, or loops inside of its `with`, `if` and `try`, or
@@ -34,14 +36,14 @@ import itertools
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from nbcheckpoint import tensors
 from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.pace import Pace
-from nbcheckpoint.engine.trail import PLAIN, Draws, Trail, advance, asked, follow
+from nbcheckpoint.engine.trail import PLAIN, Draws, Trail, advance, asked, follow, made
 from nbcheckpoint.fingerprint.code import bound_by_target, names_in_tree
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import sharing
@@ -53,12 +55,16 @@ from nbcheckpoint.notebook.items import (
     makes_iterator,
     names_of,
     parts_of,
+    raising,
     read_by,
 )
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.stretch import NOTHING, UNKNOWN, Items, Numbers, Stretch
 from nbcheckpoint.notebook.weave import LoopNode, loop_key
 from nbcheckpoint.store import Saved
+
+if TYPE_CHECKING:
+    from nbcheckpoint.notebook.looping import Before
 
 ITERATOR = "loop:iterator"
 START = "loop:start"
@@ -105,6 +111,8 @@ class Loops:
         """The progress to go on from, until that is done."""
         self.resumed: Checkpoint | None = None
         """The progress it went on from."""
+        self.before: Before | None = None
+        """Everything as it is as long as nothing of that has been bound."""
         self.loaded: dict[str, Any] = {}
         self.outputs: list[dict[str, Any]] = []
         self.earlier_seconds = 0.0
@@ -176,7 +184,13 @@ class Loops:
 
     def forget(self) -> None:
         """There is nothing to go on from, or not any more."""
-        self.resume, self.loaded, self.outputs = None, {}, []
+        self.resume, self.before, self.loaded, self.outputs = None, None, {}, []
+
+    def begin_anew(self, loop: Loop, start: dict[str, Any]) -> None:
+        """It does not go on after all. `start`: the random state before what it goes through was made."""
+        self.forget()
+        self.saved = self.resumed = loop.rest = None
+        loop.done, loop.start = 0, start
 
     def saved_one(self, saved: Saved, forget: Callable[[Checkpoint], object]) -> None:
         """It has been handed over to be saved. The one before that is kept until this one is certain to be there."""
@@ -236,7 +250,7 @@ class Loop:
         self.heads: dict[ast.expr, list[Any]] = {}
         """Of the `with`s between it and the loop around it, and what they would have been entered with at first."""
         self._deep: set[int] = set()
-        self._key = -1
+        self.key = -1
         self._shallow = isinstance(every, int) and self.inner_every is None
         """Are the loops inside of it never to be watched?"""
         self._judged = False
@@ -290,6 +304,8 @@ class Loop:
         """Is the iterator one that was saved?"""
         self._insists = False
         """Is it to be saved with the iterator of another loop?"""
+        self.rest: Iterable[Any] | None = None
+        """What it still has to go through, once that is known and until it does."""
         self._again: list[Any] = []
         """The item to begin with, if it is not what the iterator gives next."""
 
@@ -303,7 +319,12 @@ class Loop:
     @property
     def is_deep(self) -> bool:
         """Are the loops inside of it watched?"""
-        return self._key in self._deep
+        return self.key in self._deep
+
+    @property
+    def may_draw(self) -> bool:
+        """May making its items draw random numbers?"""
+        return self._draws is not None
 
     def progress(self, user_ns: dict[str, Any]) -> Progress:
         """How far it has come, and those around it."""
@@ -322,7 +343,8 @@ class Loop:
 
     def parts(self) -> dict[str, Any]:
         """Name -> what it was bound to by the item it is at, where that is plain to see."""
-        return parts_of(self._target, self._item)
+        item = self._item
+        return parts_of(self._target, item) if item is not UNKNOWN else {}
 
     def held(self, user_ns: dict[str, Any]) -> set[str]:
         """Those of the names at hand that are still bound to the item, or to a part of it, itself."""
@@ -417,12 +439,17 @@ class Loop:
         `drawing`: making them may draw random numbers.
         """
         if self._trail is None and not progress.trail:
-            self._iterator = advance(self._iterator, progress.done - 1)
-            self._last = next(self._iterator, None)
+            self._iterator = self.pass_by(self._iterator, progress)
             return True
         self._iterator, trail, self._last = follow(self._iterator, progress.done, progress.trail, drawing=drawing)
         self._trail = trail or Trail()
         return trail is not None
+
+    def pass_by(self, iterator: Iterator[Any], progress: Progress) -> Iterator[Any]:
+        """The iterator behind the items that are done, whatever they are."""
+        iterator = advance(iterator, progress.done - 1)
+        self._last = made(iterator)
+        return iterator
 
     def reenter(self, progress: Progress) -> None:
         """Go behind the items that are done, to the one whose iteration is to go on."""
@@ -435,41 +462,53 @@ class Loop:
         self.done, self.total = progress.done, progress.total
         self._is_own = self._is_numbers = False
 
-    def walk(self, boundary: Callable[[], None]) -> Iterator[Any]:
-        """The items, with a call of `boundary` between two of them whenever the loop is to be saved."""
-        return itertools.chain.from_iterable(self._stretches(boundary))
+    def walk(self, boundary: Callable[[], bool], fault: Callable[[Exception], None]) -> Iterator[Any]:
+        """The items, with a call of `boundary` between two of them whenever the loop is to be saved.
 
-    def _stretches(self, boundary: Callable[[], None]) -> Iterator[Iterable[Any]]:
-        __tracebackhide__ = True
-        numbers = _rest_of(self._iterator) if self._is_range() else None
+        Where that says so, there is an interrupt instead of the next item. `fault` is told what went wrong here; then
+        the items that are left come as they are.
+        """
+        return itertools.chain.from_iterable(self._stretches(boundary, fault))
+
+    def _stretches(self, boundary: Callable[[], bool], fault: Callable[[Exception], None]) -> Iterator[Iterable[Any]]:
+        numbers: range | None = None
         items: Any = asked(self._iterator)
         items = itertools.chain(self._again, items) if self._again else items
-        self._again, self._last = [], UNKNOWN
         try:
-            while True:
-                length = self._length()
-                if numbers is not None:
-                    self._stretch, self._iterator = Numbers(numbers[:length]), iter(numbers[length:])
-                else:
-                    self._stretch = Items(self._noted(items), length)
-                if self.rung and length > 1:
-                    self._stretch.cut()  # the bell rang between the two, and saw the one before
-                yield self._stretch
-                given, is_at_the_end = self._stretch.given, self._stretch.is_at_the_end
-                self.done += given
-                if is_at_the_end:
-                    break
-                if numbers is not None:
-                    numbers = numbers[given:]
-                    self._iterator = iter(numbers)
-                if given:
-                    self.turned()
-                    if self.rung or self.done == self.at:
-                        self.rung = False
-                        boundary()
-            self.stop()
+            try:
+                numbers = _rest_of(self._iterator) if self._is_range() else None
+                self._again, self._last = [], UNKNOWN
+                while True:
+                    length = self._length()
+                    if numbers is not None:
+                        self._stretch, self._iterator = Numbers(numbers[:length]), iter(numbers[length:])
+                    else:
+                        self._stretch = Items(self._noted(items), length)
+                    if self.rung and length > 1:
+                        self._stretch.cut()  # the bell rang between the two, and saw the one before
+                    yield self._stretch
+                    given, is_at_the_end = self._stretch.given, self._stretch.is_at_the_end
+                    self.done += given
+                    if is_at_the_end:
+                        return self.stop()
+                    if numbers is not None:
+                        numbers = numbers[given:]
+                        self._iterator = iter(numbers)
+                    if given:
+                        self.turned()
+                        if self.rung or self.done == self.at:
+                            self.rung = False
+                            if boundary():
+                                raise KeyboardInterrupt
+            except KeyboardInterrupt as error:
+                left = raising(error.with_traceback(None))
+            except Exception as error:  # of ours: items are made outside of this frame
+                fault(error)
+                self.stop()
+                left = numbers if numbers is not None else items
+            yield left
         finally:
-            items = self._iterator = None  # a generator that is left by `break` is closed at once, as without us
+            left = items = self._iterator = None  # a generator that is left by `break` is closed, as without us
             self._stretch = NOTHING
 
     def _is_range(self) -> bool:
@@ -500,7 +539,7 @@ class Loop:
 
     def lies_in(self, outer: Loop | None, deep: set[int], key: int) -> None:
         """Where it is among the loops of its statement."""
-        self._deep, self._key = deep, key
+        self._deep, self.key = deep, key
         if outer is not None:
             self.chain, self.is_inner = (*outer.chain, self), True
             for around in outer.chain:
@@ -510,7 +549,7 @@ class Loop:
         """It begins: its first iteration may take long, for all one knows."""
         self._turned = time.perf_counter()
         if self.inner and not self._shallow and not self._judged:
-            self._deep.add(self._key)
+            self._deep.add(self.key)
 
     def turned(self) -> None:
         """An iteration is over. Is the next one likely to take long?"""
@@ -519,9 +558,9 @@ class Loop:
         now, enough = time.perf_counter(), _DEEP_SHARE * self._pace.min_seconds
         if self.is_deep:
             if now - self._turned < enough:
-                self._deep.discard(self._key)
+                self._deep.discard(self.key)
         elif self.inner and not self._shallow and now - self._rang >= enough:
-            self._deep.add(self._key)
+            self._deep.add(self.key)
         self._judged, self._turned, self._rang = True, now, 0.0
 
     def begin_inner(self) -> None:
@@ -533,7 +572,7 @@ class Loop:
         """It cannot be saved between its iterations: only those around it can be."""
         for loop in self.chain[:-1]:
             loop._shallow = True
-            loop._deep.discard(loop._key)
+            loop._deep.discard(loop.key)
 
     # When
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -114,7 +114,7 @@ class Taps:
         self._undo: list[Any] = []
         self._ours = False
         self._inside = threading.local()
-        """Has this thread gone through one of them already? Others may print meanwhile."""
+        """Has this thread gone through one of them already? Is what it shows kept back? Others may print meanwhile."""
 
     @property
     def _muted(self) -> bool:
@@ -127,21 +127,38 @@ class Taps:
     def _tap(self, owner: Any, name: str, note: Any, *, in_vain: bool = False) -> None:
         """`in_vain`: nothing comes of what a method of the user's writes while it is called for our sake."""
         original = getattr(owner, name)
+        had = name in vars(owner)
+        setattr(owner, name, self._tapped(note, original, in_vain))
+        self._undo.append(lambda: setattr(owner, name, original) if had else delattr(owner, name))
+
+    def _tapped(self, note: Any, original: Any, in_vain: bool) -> Callable[..., Any]:
+        inside = self._inside
 
         def tapped(*args: Any, **kwargs: Any) -> Any:
+            kept = getattr(inside, "kept", None)
+            if kept is not None:
+                kept.append(lambda: tapped(*args, **kwargs))
+                return None
             if in_vain and patience.shared.is_here:
                 return len(args[0]) if args and isinstance(args[0], str) else None
             if not self._ours:
                 note(*args, **kwargs)
-            before, self._inside.now = self._muted, True
+            before, inside.now = self._muted, True
             try:
                 return original(*args, **kwargs)
             finally:
-                self._inside.now = before
+                inside.now = before
 
-        had = name in vars(owner)
-        setattr(owner, name, tapped)
-        self._undo.append(lambda: setattr(owner, name, original) if had else delattr(owner, name))
+        return tapped
+
+    @contextmanager
+    def keeping_back(self, kept: list[Callable[[], object]]) -> Iterator[None]:
+        """What this thread shows meanwhile is neither shown nor noted. Calling what is in the list then does both."""
+        self._inside.kept = kept
+        try:
+            yield
+        finally:
+            self._inside.kept = None
 
     def _tap_stream(self, name: str, note: Any) -> None:
         stream = getattr(sys, name)
@@ -154,7 +171,7 @@ class Taps:
             self._tap(stream, "write", noted, in_vain=name == "stdout")
         except (AttributeError, TypeError):
             # A terminal's stream takes no attributes: stand in front of it instead.
-            setattr(sys, name, _Tee(stream, noted))
+            setattr(sys, name, _Tee(stream, self._tapped(noted, stream.write)))
             self._undo.append(lambda: setattr(sys, name, stream))
 
 
@@ -266,13 +283,9 @@ def _joined(output: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Tee:
-    def __init__(self, stream: Any, note: Any) -> None:
+    def __init__(self, stream: Any, write: Callable[[str], Any]) -> None:
         self._stream = stream
-        self._note = note
-
-    def write(self, text: str) -> Any:
-        self._note(text)
-        return self._stream.write(text)
+        self.write = write
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

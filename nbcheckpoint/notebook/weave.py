@@ -6,7 +6,9 @@
 
     x.mean()            ->      __nbcheckpoint__.leave(1, x.mean()) if __nbcheckpoint__.enter(1) else None
 
-    for x in items:     ->      for x in (__nbcheckpoint__.items(2, 0, items) if __nbcheckpoint__.starts(2, 0)
+    for x in items:     ->      for x in (__nbcheckpoint__.items(2, 0, items)
+                                          if __nbcheckpoint__.starts(2, 0)
+                                          or __nbcheckpoint__.remakes(2, 0) and not __nbcheckpoint__.skips(2, 0, items)
                                           else __nbcheckpoint__.rest(2, 0)):
 
     while busy():       ->      while __nbcheckpoint__.turn(3, 0) or busy():
@@ -181,7 +183,11 @@ def _hooked(node: Loop, number: int, inside: LoopNode | None, loops: list[LoopNo
         test = at.put(ast.BoolOp(ast.Or(), [at.call("turn", *which), node.test]))
         return at.put(ast.While(test=test, body=node.body, orelse=node.orelse))
     made = at.call("items", *which, node.iter)
-    items = ast.IfExp(test=at.call("starts", *which), body=made, orelse=at.call("rest", *which))
+    # What it goes through stands there twice: where going on with it has failed, it is made anew to begin with.
+    failed = at.put(ast.UnaryOp(ast.Not(), at.call("skips", *which, copy.deepcopy(node.iter))))
+    remade = at.put(ast.BoolOp(ast.And(), [at.call("remakes", *which), failed]))
+    anew = at.put(ast.BoolOp(ast.Or(), [at.call("starts", *which), remade]))
+    items = ast.IfExp(test=anew, body=made, orelse=at.call("rest", *which))
     ast.copy_location(items, node.iter)  # there the loop asks for its iterator
     return at.put(ast.For(target=node.target, iter=items, body=node.body, orelse=node.orelse))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -253,6 +254,68 @@ def test_items_that_drew_and_come_in_another_order_are_those_of_one_run(kernel: 
     assert kernel.run("seen, random.random()").result == wanted
 
 
+@pytest.mark.parametrize("items", ["((word, random.random()) for word in words)", "drawn(words)"])
+def test_items_that_drew_and_a_body_that_draws_begin_anew_together(kernel: Kernel, items: str) -> None:
+    """What was made to find out that the order is another one is made once more, an item at a time."""
+    setup = (
+        "random.seed(3); words = {'w%d' % n for n in range(40)}; seen = []\n"
+        "def drawn(of):\n    for word in of: yield word, random.random()\n"
+    )
+    cell = (
+        f"%%checkpointed --every 1\nfor word, x in {items}:\n    seen.append(x)\n    gate(len(seen), 20)\n"
+        "    if not closed(): seen.append(random.random())"
+    )
+    wanted = uninterrupted(kernel, cell, "seen, random.random()", setup=setup)
+    cut(kernel, cell, setup=setup, saved=19)
+    again = kernel.run(cell)
+    assert again.status == "computed", again.line
+    assert "what it goes through" in again.line, again.line
+    assert kernel.run("seen, random.random()").result == wanted
+
+
+SHOWING = {
+    "a generator": "def g():\n    for n in range(6):\n        print('made', n)\n        yield n",
+    "a class": (
+        "class G:\n    def __getitem__(self, n):\n        if n > 5: raise IndexError\n"
+        "        display(f'made {n}'); return n\ndef g(): return G()"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHOWING)
+def test_what_items_show_while_they_are_made_again_is_shown_once(kernel: Kernel, name: str) -> None:
+    loop = "for n in g():\n    gate(n, 4)\n    print('item', n, flush=True)"
+    cell = f"%%checkpointed --every 1\n{loop}"
+    cut(kernel, cell, setup=SHOWING[name], saved=4)
+    went_on = kernel.run(cell)
+    assert "continued at 5" in went_on.line
+    with Kernel(kernel.folder, notebook="plain.ipynb") as plain:
+        plain.run(SETUP.replace("%load_ext nbcheckpoint", "") + SHOWING[name])
+        alone = plain.run(loop)
+    assert went_on.stdout == alone.stdout
+    shown = [d["data"]["text/plain"] for d in went_on.displays if "nbcheckpoint" not in d["metadata"]]
+    assert shown == [d["data"]["text/plain"] for d in alone.displays]
+
+
+def test_an_error_of_an_item_that_is_made_again_is_the_users_and_loses_nothing(kernel: Kernel) -> None:
+    setup = (
+        "out = []\ndef g():\n    for n in range(8):\n        print('made', n)\n"
+        "        if n == 2 and os.fstat(201).st_size > 5: raise OSError('the net is down')\n        yield n\n"
+    )
+    cell = "%%checkpointed --every 1\nfor n in g():\n    out.append(work(n))\n    gate(n, 5)"
+    cut(kernel, cell, setup=setup, saved=5)
+    (kernel.folder / "closed.txt").write_text("for good")
+    failed = kernel.run(cell, fails=True)
+    assert failed.error == "OSError"
+    assert failed.stdout == "made 0\nmade 1\nmade 2\n"
+    assert "nbcheckpoint/" not in "".join(failed.traceback)
+    assert kernel.run("out").result == "[]"
+    (kernel.folder / "closed.txt").write_text("")
+    again = kernel.run(cell)
+    assert "continued at 6" in again.line, again.line
+    assert kernel.run("out == [n * n for n in range(8)]").result == "True"
+
+
 HELD = {
     "a range": "iter(range(12))",
     "a range backwards": "reversed(range(12))",
@@ -357,6 +420,70 @@ def test_a_fault_of_ours_when_it_begins_leaves_the_loop_as_it_is(kernel: Kernel,
     shown = kernel.run("%%checkpointed --every 1\nfor i in range(3):\n    out.append(i)")
     assert "a fault of nbcheckpoint: KeyError: 'ours'" in shown.line, shown.line
     assert kernel.run("out, i").result == "([0, 1, 2], 2)"
+
+
+INJECT = """import nbcheckpoint.notebook.looping as looping, nbcheckpoint.notebook.loops as loops
+import nbcheckpoint.engine.trail as trail, nbcheckpoint.fingerprint.files as files, nbcheckpoint.fingerprint.rng as rng
+def inject(owner, name):
+    real, left = getattr(owner, name), [1]
+    def fault(*args, **kwargs):
+        if left:
+            raise KeyError("ours", left.pop())
+        return real(*args, **kwargs)
+    setattr(owner, name, fault)
+"""
+FAULTS = [
+    *("loops.Loop.begin", "loops.Loop.skip", "loops.Loop._length", "loops.Loops.gone_on", "looping.leaves.not_there"),
+    *("files.FileWatch.adopt", "rng.restore"),
+]
+LONG = """import nbcheckpoint.notebook.loops as loops, nbcheckpoint.engine.pace as pace
+loops._DEEP_SHARE, pace.LEAST_SECONDS = 0.01, 0.01
+"""
+GOING_ON = {
+    "items that are skipped": ("", "for n in range(8):\n    out.append(random.random())\n    gate(n, 5)"),
+    "items that are compared": (
+        "def g():\n    for n in range(8): yield n, random.random()\n",
+        "for n in g():\n    out.append(n)\n    gate(n[0], 5)",
+    ),
+    "an iterator that was saved": (
+        "rows = [[n] for n in range(8)]",
+        "for n in rows:\n    n.append(random.random())\n    out.append(n)\n    gate(n[0], 5)",
+    ),
+    "a while": ("n = 0", "while n < 8:\n    n += 1\n    out.append(random.random())\n    gate(n, 5)"),
+    "a loop in a loop": (
+        LONG,
+        "for m in range(3):\n    out.append(m)\n    for n in range(4):\n        out.append(random.random())\n"
+        "        time.sleep(0.05)\n        gate((m, n), (1, 2))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOING_ON)
+def test_a_fault_of_ours_when_it_goes_on_is_not_the_users(kernel: Kernel, name: str) -> None:
+    """It begins anew, with everything as it was; or, with a loop around it, it goes on and is not saved."""
+    setup, loop = GOING_ON[name]
+    setup = f"out = []; random.seed(1)\n{setup}"
+    every = "0.01s" if setup.endswith(LONG) else "1"
+    cell, look = f"%%checkpointed --every {every}\n{loop}", "out, n, random.random()"
+    wanted = uninterrupted(kernel, cell, look, setup=setup)
+    cut(kernel, cell, setup=setup)
+    kernel.kill()
+    shutil.copytree(kernel.folder / ".nbcheckpoint", kernel.folder / "kept")
+    told = 0
+    for part in FAULTS:
+        shutil.rmtree(kernel.folder / ".nbcheckpoint")
+        shutil.copytree(kernel.folder / "kept", kernel.folder / ".nbcheckpoint")
+        kernel.start()
+        kernel.run(SETUP + setup + "\n" + INJECT)
+        owner, _, attribute = part.rpartition(".")
+        kernel.run(f"inject({owner}, {attribute!r})")
+        shown = kernel.run(cell, fails=True)
+        assert not shown.error, (part, shown.traceback)
+        assert kernel.run(look).result == wanted, (part, shown.line)
+        told += "a fault of nbcheckpoint: KeyError: ('ours', 1)" in shown.line
+        kernel.kill()
+    kernel.start()
+    assert told >= 2
 
 
 @pytest.mark.parametrize("since", ["", "more\n", "changed"])

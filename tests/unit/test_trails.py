@@ -105,3 +105,14 @@ def test_items_that_are_the_same_are_passed() -> None:
     rest, found, last = follow(drawn(), 3, noted.digest, drawing=True)
     assert found is not None
     assert [last, *rest] == wanted[2:]
+
+
+def test_whatever_an_item_is_it_passes() -> None:
+    class Odd:
+        def __reduce__(self) -> str:
+            raise KeyError("mine")
+
+    noted = Trail()
+    for item in (10**5000, -(10**5000), Odd()):
+        assert noted.note(item) is item
+    assert noted.problem.startswith("its items cannot be compared")
