@@ -7,14 +7,18 @@ import ast
 import functools
 import glob
 import signal
+import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
 from nbcheckpoint.config import OnSaveError
+from nbcheckpoint.engine import alarm
+from nbcheckpoint.engine.trail import Draws, Trail
 from nbcheckpoint.errors import Error
 from nbcheckpoint.model import Step
 from nbcheckpoint.notebook import line, weave
@@ -122,6 +126,9 @@ class _Noted:
     def __call__(self) -> Callable[..., Any]:
         if self.ask is not None and self.ask():
             return _go_on
+        if _is_in_passing(sys._getframe(1)):
+            alarm.later(_MOMENT, _interrupt_again)
+            return _go_on
         if self.running is not None:
             self.running.interrupted = True
         return self.before
@@ -136,6 +143,30 @@ def _underneath(handler: Any) -> Any:
 
 def _go_on(number: int, frame: Any) -> None:
     """It will be stopped at a better moment."""
+
+
+_MOMENT = 0.001
+_IN_PASSING = tuple(f"{__package__}.{name}" for name in ("looping", "loops"))
+_NOTING = tuple(function.__code__ for function in (Trail.note, Draws.asked, Draws.made))
+
+
+def _is_in_passing(frame: types.FrameType | None) -> bool:
+    """Is it one of the lines of ours that run at every iteration of a loop? Then it is the user's turn in no time.
+
+    What takes longer, like saving, is interrupted, and says so where it was called from.
+    """
+    if frame is not None and frame.f_globals.get("__name__") in _IN_PASSING:
+        return True
+    while frame is not None and frame.f_code not in _NOTING:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _interrupt_again() -> None:
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:
+        signal.raise_signal(signal.SIGINT)
 
 
 class _Interrupt:

@@ -402,6 +402,43 @@ def test_an_interrupt_that_the_code_swallows_is_not_the_end_of_the_loop(kernel: 
     assert kernel.run("i").result == "9"
 
 
+ODD = """import threading
+class Odd:
+    def __reduce__(self):
+        signal.raise_signal(signal.SIGINT)
+        return Odd, ()
+def odds():
+    for n in range(9): yield Odd()
+def soon():
+    threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+n = 0
+"""
+INTERRUPTED = {
+    "while it is saved": "for i in range(9):\n    x = Odd()",
+    "while a `while` is saved": "while n < 9:\n    n += 1\n    x = Odd()",
+    "while an item is noted": "for x in odds():\n    time.sleep(5)",
+    "between two turns": "while True:\n    n",
+    "between two items": "for i in (i for i in iter(int, 1)):\n    n",
+}
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_an_interrupt_shows_the_users_line_and_none_of_ours(kernel: Kernel, name: str) -> None:
+    kernel.run(SETUP + ODD)
+    between = name.startswith("between")
+    every = "" if between else " --every 1"
+    for again in range(8 if between else 1):
+        if between:
+            kernel.run("soon()")
+        stopped = kernel.run(f"%%checkpointed --force{every}\n{INTERRUPTED[name]}", fails=True)
+        assert stopped.error == "KeyboardInterrupt", again
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(stopped.traceback)) + stopped.stderr
+        assert "nbcheckpoint/" not in shown, shown
+        assert "hidden" not in shown
+        assert re.search(r"-+> \d", shown)
+    assert kernel.run("'goes on'").result == "'goes on'"
+
+
 def test_tracebacks_show_the_users_lines(kernel: Kernel) -> None:
     kernel.run(SETUP)
     text = "for i in (1 // n for n in (1, 0)):\n    pass"
