@@ -29,7 +29,7 @@ from nbcheckpoint.engine import context, strands
 from nbcheckpoint.engine.context import current_store, frame
 from nbcheckpoint.engine.identity import obstacle, settings_now
 from nbcheckpoint.engine.pace import Pace
-from nbcheckpoint.engine.trail import Trail, follow
+from nbcheckpoint.engine.trail import Draws, NotMade, Trail, follow
 from nbcheckpoint.engine.watching import LoopWatch
 from nbcheckpoint.errors import Error, UsageError
 from nbcheckpoint.fingerprint import files, rng
@@ -40,6 +40,7 @@ from nbcheckpoint.store import Saved
 from nbcheckpoint.units import parse_age
 
 _STATE, _START = "state", "loop:start"
+_OVER: Any = object()
 
 
 def loop(iterable: Iterable[Any], *, name: str, state: Any = None, every: str | float | None = None) -> ExplicitLoop:
@@ -73,7 +74,7 @@ class ExplicitLoop:
         self._due, self._at = False, -1
         self._timer: threading.Timer | None = None
         self._done = 0
-        self._trail = Trail()
+        self._trail, self._draws = Trail(), Draws()
         self._watch = LoopWatch([current_store().url.removeprefix("file://")])
         self._start = rng.states()
         self._by_chance = {name for name, state in self._start.items() if rng.is_pristine(name, state)}
@@ -129,9 +130,16 @@ class ExplicitLoop:
         alone = strands.is_alone()
         for name, state in loaded[_START].items() if alone else ():
             rng.restore(name, state)
-        items, trail, _ = follow(iter(iterable), earlier.progress.done, earlier.progress.trail)
-        if trail is None:
-            return items  # other items than before
+        start, progress, drawing = rng.states(), earlier.progress, alone and bool(earlier.random)
+        try:
+            made = follow(iter(iterable), progress.done, progress.trail, drawing=drawing, left=loaded)
+        except NotMade as error:
+            raise error.__cause__ or error from None
+        items, trail, _ = made
+        if trail is None:  # other items than before, or they are drawn and the loop draws too
+            for name, state in start.items() if alone else ():
+                rng.restore(name, state)
+            return items
         self._trail, self._done, self._last = trail, earlier.progress.done, earlier.id
         self._watch.adopt(earlier.files)
         files.include(earlier.files)  # what it stands in has read them too
@@ -149,7 +157,12 @@ class ExplicitLoop:
         began, saving = time.perf_counter() - self._seconds, 0.0
         files.start(self._watch)
         try:
-            for item in items:
+            while True:
+                self._draws.asked()
+                item = next(items, _OVER)
+                if item is _OVER:
+                    break
+                self._draws.made(item)
                 self._trail.note(item)
                 yield item
                 self._done += 1
@@ -182,6 +195,8 @@ class ExplicitLoop:
     def _save(self, seconds: float, *, unfinished: bool = True) -> None:
         if not self._problem and self._trail.problem:
             self._give_up(self._trail.problem)
+        if not self._problem and strands.is_alone() and self._draws.by_both():
+            self._give_up("what it goes through draws random numbers, and so does the loop")
         if self._problem:
             return
         progress = Progress(done=self._done, total=self._total, trail=self._trail.digest)

@@ -139,16 +139,17 @@ def both_drawn(before: Mapping[str, Any], made: Mapping[str, Any], left: Mapping
 
 
 def follow(
-    iterator: Iterator[Any], done: int, digest: str, *, drawing: bool = False
+    iterator: Iterator[Any], done: int, digest: str, *, drawing: bool = False, left: Mapping[str, Any] | None = None
 ) -> tuple[Iterator[Any], Trail | None, Any]:
-    """The iterator behind so many items, and the last of them, if those are the ones with that digest.
+    """The iterator behind so many items, and the last of them, if those are the ones with that digest, and making them
+    draws nothing that was drawn elsewhere too, as is seen from where the loop had `left` the random state.
 
     Else it gives them again, and there is no trail; with `drawing`, as if each were made when the loop asks for it.
     Raises NotMade.
     """
     trail = Trail()
     passed: list[tuple[Any, _Drawn]] = []
-    state = rng.states() if drawing else {}
+    start = state = rng.states() if drawing else {}
     first = itertools.islice(asked(iterator), done)
     while (item := made(first, _OVER)) is not _OVER:
         before, state = state, rng.states() if drawing else {}
@@ -156,7 +157,7 @@ def follow(
         trail.note(item)
         if trail.problem.startswith("telling"):
             trail.problem = ""  # as much time as it takes
-    if len(passed) == done and trail.digest == digest:
+    if len(passed) == done and trail.digest == digest and not both_drawn(start, state, left or {}):
         return iterator, trail, passed[-1][0] if passed else None
     return given_again(passed, iterator), None, None
 

@@ -191,3 +191,43 @@ class Unseen(list):  # type: ignore[type-arg]
 def test_it_needs_a_name() -> None:
     with pytest.raises(UsageError):
         nbc.loop([1], name="")
+
+
+DRAWING = """
+import os, random, sys
+import nbcheckpoint as nbc
+
+class Fatal(int):
+    "Not an input: equal to every other one."
+    def __reduce__(self): return (int, (0,))
+fatal = Fatal(sys.argv[1])
+
+def items():
+    drawn = 0
+    for n in ITEMS:
+        drawn += random.random()
+        yield n if n != LAST else drawn
+
+def train():
+    random.seed(5)
+    state = {"seen": []}
+    for n in nbc.loop(items(), name="train", state=state, every=1):
+        if len(state["seen"]) == fatal:
+            os.kill(os.getpid(), 9)
+        state["seen"].append(BODY)
+    return n, len(state["seen"]), state["seen"][-1], random.random()
+print(train())
+"""
+
+
+@pytest.mark.parametrize("body", ["random.random()", "0"])
+@pytest.mark.parametrize(
+    "items", ["range(10)", "[str(n) for n in {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'}] + [9]"]
+)
+def test_items_that_draw_random_numbers_are_those_of_one_run(tmp_path: Path, body: str, items: str) -> None:
+    """Also where they come in another order, and where the loop draws too: then its progress is not kept."""
+    program = DRAWING.replace("ITEMS", items).replace("BODY", body).replace("LAST", "9")
+    (tmp_path / "plain").mkdir()
+    _, wanted = run(tmp_path / "plain", -1, program=program)
+    assert run(tmp_path, 6, program=program)[0] == -9
+    assert run(tmp_path, -1, program=program)[1] == wanted
