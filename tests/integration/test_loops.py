@@ -169,6 +169,27 @@ def test_a_killed_loop_goes_on_where_it_was(kernel: Kernel, name: str) -> None:
     assert kernel.run(look).result == wanted
 
 
+NAMED = {
+    "by a call": "from collections import namedtuple\nP = namedtuple('P', 'a b', defaults=[0])\n",
+    "by a class": "from typing import NamedTuple\nclass P(NamedTuple):\n    a: int\n    b: int = 0\n",
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_loop_over_named_tuples_goes_on(kernel: Kernel, name: str) -> None:
+    """Their class has a dict of its own, which they were said to share with it."""
+    setup = f"{NAMED[name]}out = []; points = [P(n) for n in range(8)]"
+    cell = "%%checkpointed --every 1\nfor p in points:\n    out.append(p)\n    gate(p.a, 5)\nlast = P(a=9)"
+    cut(kernel, cell, setup=setup)
+    again = kernel.run(cell)
+    assert again.status == "resumed", again.line
+    assert kernel.run("out == points, type(out[0]) is P is type(last), p is points[-1]").result == "(True, True, True)"
+    kernel.restart()
+    kernel.run(SETUP + setup)
+    assert kernel.run(cell).status == "restored"
+    assert kernel.run("out == points, type(out[0]) is P is type(last), last.b").result == "(True, True, 0)"
+
+
 def test_what_it_showed_is_shown_again_once(kernel: Kernel) -> None:
     cell = "%%checkpointed --every 1\nfor i in range(6):\n    print('step', i, flush=True)\n    gate(i, 4)"
     cut(kernel, cell)
