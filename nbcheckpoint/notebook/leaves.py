@@ -158,6 +158,9 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     if problem:
         return Draft(None, {}, problem)
     bound = namespace.rebound(running.before, user_ns, running.written) | (running.certain & user_ns.keys())
+    resumed = running.loops.resumed if running.loops is not None else None
+    if resumed is not None:  # in the kernel it was cut short in, names may still have what it had bound then
+        bound |= set(resumed.names) & user_ns.keys()
     unknown = [n for n in chosen.save if n not in user_ns] if place.last else []
     if unknown:
         return Draft(None, {}, f"--save names {', '.join(unknown)}, which does not exist")

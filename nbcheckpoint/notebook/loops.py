@@ -462,7 +462,7 @@ class Loop:
         self.done, self.total = progress.done, progress.total
         self._is_own = self._is_numbers = False
 
-    def walk(self, boundary: Callable[[], bool], fault: Callable[[Exception], None]) -> Iterator[Any]:
+    def walk(self, boundary: Callable[[], object], fault: Callable[[Exception], object] | None = None) -> Iterator[Any]:
         """The items, with a call of `boundary` between two of them whenever the loop is to be saved.
 
         Where that says so, there is an interrupt instead of the next item. `fault` is told what went wrong here; then
@@ -470,7 +470,9 @@ class Loop:
         """
         return itertools.chain.from_iterable(self._stretches(boundary, fault))
 
-    def _stretches(self, boundary: Callable[[], bool], fault: Callable[[Exception], None]) -> Iterator[Iterable[Any]]:
+    def _stretches(
+        self, boundary: Callable[[], object], fault: Callable[[Exception], object] | None
+    ) -> Iterator[Iterable[Any]]:
         numbers: range | None = None
         items: Any = asked(self._iterator)
         items = itertools.chain(self._again, items) if self._again else items
@@ -503,6 +505,8 @@ class Loop:
             except KeyboardInterrupt as error:
                 left = raising(error.with_traceback(None))
             except Exception as error:  # of ours: items are made outside of this frame
+                if fault is None:
+                    raise
                 fault(error)
                 self.stop()
                 left = numbers if numbers is not None else items

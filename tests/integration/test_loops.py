@@ -407,6 +407,27 @@ def test_run_again_in_the_same_kernel_it_goes_on_unless_something_else_was_chang
         assert kernel.run("total, other").result == str((whole, [10]))
 
 
+def test_what_went_on_in_the_same_kernel_is_restored_in_the_next(kernel: Kernel) -> None:
+    """Also names that had, when it went on, what they have in the end."""
+    setup = "out = []; rows = dict.fromkeys('abcdefgh', 0)"
+    kernel.run(SETUP + setup)
+    (kernel.folder / "closed.txt").write_text("yes")
+    cell = (
+        "%%checkpointed --every 1\nfor key, value in rows.items():\n    same = None\n    out.append(key)\n"
+        "    if key == 'f' and closed():\n        raise OSError"
+    )
+    assert kernel.run(cell, fails=True).error == "OSError"
+    (kernel.folder / "closed.txt").write_text("")
+    assert kernel.run(cell).status == "resumed"
+    look = "out, key, value, same"
+    wanted = kernel.run(look).result
+    kernel.restart()
+    kernel.run(SETUP + setup)
+    again = kernel.run(cell)
+    assert again.status == "restored", again.line
+    assert kernel.run(look).result == wanted
+
+
 def test_an_interrupt_that_the_code_swallows_is_not_the_end_of_the_loop(kernel: Kernel) -> None:
     kernel.run(SETUP)
     cell = (
