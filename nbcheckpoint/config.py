@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from nbcheckpoint.errors import StoreError, UsageError
+from nbcheckpoint.naming import give_name
 from nbcheckpoint.units import parse_size
 
 STORE_NAME = ".nbcheckpoint"
@@ -162,11 +163,11 @@ def _create_key(path: Path) -> bytes:
         finally:
             os.close(handle)
         try:
-            os.link(draft, path)
+            give_name(draft, path)
         except FileExistsError:
             key = path.read_bytes()
         finally:
-            os.unlink(draft)
+            draft.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"cannot create your key: {error.strerror}", hint=f"is {path.parent} writeable?") from error
     return key

@@ -48,6 +48,7 @@ from nbcheckpoint.backend.disk_store import FORMAT, EmbeddedStore
 from nbcheckpoint.backend.disk_upkeep import ASIDE
 from nbcheckpoint.backend.disk_witness import WITNESS
 from nbcheckpoint.backend.disk_writer import ATTEMPT_SECONDS
+from nbcheckpoint.naming import give_name
 
 SETTINGS: Final[dict[str, Any]] = {
     "statistics": 0,
@@ -243,7 +244,7 @@ def create(directory: Path) -> bool:
     aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=directory))
     try:
         _build(aside)
-        os.link(aside / DB, directory / DB)
+        give_name(aside / DB, directory / DB)
     except FileExistsError:
         return False  # somebody else was faster; theirs is as good
     finally:

@@ -32,6 +32,11 @@ _REMOTE: Final = (
     "lustre",
     "gpfs",
     "fuse.sshfs",
+    "fuse.drive",
+    "fuse.gcsfuse",
+    "fuse.rclone",
+    "fuse.s3fs",
+    "fuse.blobfuse",
     "glusterfs",
     "beegfs",
 )

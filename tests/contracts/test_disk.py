@@ -209,6 +209,13 @@ class TestFolder:
         monkeypatch.setattr(disk_place, "_file_system", lambda directory: "nfs4")
         assert "network file system" in backend.warnings[0]
 
+    @pytest.mark.parametrize("kind", ["nfs4", "fuse.drive", "fuse.gcsfuse", "fuse.rclone"])
+    def test_what_is_mounted_from_elsewhere_is_one_too(
+        self, backend: DiskBackend, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
+        monkeypatch.setattr(disk_place, "_file_system", lambda directory: kind)
+        assert f"({kind})" in backend.warnings[0]
+
     def test_a_forgotten_store_leaks_no_descriptor(self, folder: Path) -> None:
         def use() -> None:
             backend = DiskBackend(folder)
