@@ -13,6 +13,8 @@ from typing import Any
 from jupyter_client.manager import KernelManager
 
 TIMEOUT = 60
+PYTHON = os.environ.get("NBCHECKPOINT_TEST_PYTHON", sys.executable)
+"""Whose kernels are started: another environment's, with other versions of IPython and ipykernel, if one is named."""
 
 
 class Cell:
@@ -61,7 +63,7 @@ class Kernel:
         *,
         notebook: str = "work.ipynb",
         env: dict[str, str] | None = None,
-        python: str = sys.executable,
+        python: str = PYTHON,
     ) -> None:
         self.folder = folder
         self._python = python
@@ -87,6 +89,7 @@ class Kernel:
     def run(self, code: str, *, fails: bool = False, id: str = "") -> Cell:
         """Execute a cell and collect what it shows. An error is an error unless it is expected. `id`: the cell's."""
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        content["stop_on_error"] = False  # or the next cell, sent soon after this one has failed, might be dropped
         message = self.client.session.msg("execute_request", content, metadata={"cellId": id} if id else {})
         self.client.shell_channel.send(message)
         cell = self.collect(message["header"]["msg_id"])
@@ -117,7 +120,7 @@ class Kernel:
 
     def start_cell(self, code: str, until: str) -> str:
         """Send a cell and come back as soon as it has printed `until`."""
-        request = self.client.execute(code)
+        request = self.client.execute(code, stop_on_error=False)
         seen = ""
         while until not in seen:
             message = self.client.get_iopub_msg(timeout=TIMEOUT)

@@ -32,6 +32,8 @@ class Cell:
     """A cell IPython is running, ours or not. They nest: `%run` and `run_cell` run cells inside of cells."""
 
     info: Any
+    id: str = ""
+    """The front end's id of it."""
     chosen: argparse.Namespace | None = None
     """Its options, if it is ours."""
     step: Step | None = None
@@ -83,13 +85,22 @@ class Cell:
         return first
 
     @property
-    def id(self) -> str:
-        """The front end's id of it."""
-        return getattr(self.info, "cell_id", "") or ""
-
-    @property
     def raw(self) -> str:
         return getattr(self.info, "raw_cell", "") or ""
+
+
+def id_of(info: Any, shell: Any, *, inner: bool) -> str:
+    """The front end's id of a cell that is about to run; a cell `inner` to another one has none.
+
+    IPython tells it since its version 8.3, and ipykernel knows one place in the request where it stands. Colab, whose
+    IPython is older, puts it into another.
+    """
+    told = getattr(info, "cell_id", None)
+    request = getattr(shell, "parent_header", None)  # all of it, in spite of the name; plain IPython has none
+    if told or inner or not isinstance(request, dict):
+        return told or ""
+    metadata = request.get("metadata") or {}
+    return metadata.get("cellId") or (metadata.get("colab") or {}).get("cell_id") or ""
 
 
 def note_interrupts(running: Running, ask: Callable[[], bool] | None = None) -> Callable[[], None]:

@@ -130,6 +130,21 @@ def test_a_kernel_of_vs_code(tmp_path: Path) -> None:
     assert where == "'mine.ipynb'"
 
 
+def test_colab_has_a_place_of_its_own_for_a_cells_id(tmp_path: Path) -> None:
+    """By it a step is known as this cell's; a cell that a cell runs has none."""
+    with Kernel(tmp_path) as kernel:
+        kernel.run(LOAD)
+        source = "%%checkpointed\nget_ipython().run_cell('%%checkpointed inner\\ny = 1')\nx = 1"
+        content = {"code": source, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        message = kernel.client.session.msg("execute_request", content, metadata={"colab": {"cell_id": "uNVaQZ"}})
+        kernel.client.shell_channel.send(message)
+        assert kernel.collect(message["header"]["msg_id"]).status == "computed"
+        kernel.shutdown()
+    with open_store(tmp_path / ".nbcheckpoint", create=False) as store:
+        steps = store.steps(store.runs(limit=1)[0].id)
+    assert {step.name: step.cell for step in steps} == {steps[0].name: "uNVaQZ", "inner": ""}
+
+
 def test_a_kernel_of_colab(tmp_path: Path) -> None:
     """It tells nothing about the notebook, runs in a folder of its own, and has modules without files."""
     env = {
