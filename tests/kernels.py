@@ -86,11 +86,14 @@ class Kernel:
     def pid(self) -> int:
         return int(self.manager.provisioner.pid)  # type: ignore[union-attr]
 
-    def run(self, code: str, *, fails: bool = False, id: str = "") -> Cell:
-        """Execute a cell and collect what it shows. An error is an error unless it is expected. `id`: the cell's."""
+    def run(self, code: str, *, fails: bool = False, id: str = "", metadata: dict[str, Any] | None = None) -> Cell:
+        """Execute a cell and collect what it shows. An error is an error unless it is expected. `id`: the cell's;
+        `metadata`: what else the front end says with it."""
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
         content["stop_on_error"] = False  # or the next cell, sent soon after this one has failed, might be dropped
-        message = self.client.session.msg("execute_request", content, metadata={"cellId": id} if id else {})
+        message = self.client.session.msg(
+            "execute_request", content, metadata={**({"cellId": id} if id else {}), **(metadata or {})}
+        )
         self.client.shell_channel.send(message)
         cell = self.collect(message["header"]["msg_id"])
         if not fails:

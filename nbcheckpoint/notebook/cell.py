@@ -92,15 +92,14 @@ class Cell:
 def id_of(info: Any, shell: Any, *, inner: bool) -> str:
     """The front end's id of a cell that is about to run; a cell `inner` to another one has none.
 
-    IPython tells it since its version 8.3, and ipykernel knows one place in the request where it stands. Colab, whose
-    IPython is older, puts it into another.
+    Jupyter's is told by IPython. Colab has a place of its own for it in the request, which nobody reads for us.
     """
     told = getattr(info, "cell_id", None)
     request = getattr(shell, "parent_header", None)  # all of it, in spite of the name; plain IPython has none
     if told or inner or not isinstance(request, dict):
         return told or ""
-    metadata = request.get("metadata") or {}
-    return metadata.get("cellId") or (metadata.get("colab") or {}).get("cell_id") or ""
+    colab = (request.get("metadata") or {}).get("colab") or {}
+    return colab.get("cell_id") or ""
 
 
 def note_interrupts(running: Running, ask: Callable[[], bool] | None = None) -> Callable[[], None]:

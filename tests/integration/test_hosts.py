@@ -135,10 +135,7 @@ def test_colab_has_a_place_of_its_own_for_a_cells_id(tmp_path: Path) -> None:
     with Kernel(tmp_path) as kernel:
         kernel.run(LOAD)
         source = "%%checkpointed\nget_ipython().run_cell('%%checkpointed inner\\ny = 1')\nx = 1"
-        content = {"code": source, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
-        message = kernel.client.session.msg("execute_request", content, metadata={"colab": {"cell_id": "uNVaQZ"}})
-        kernel.client.shell_channel.send(message)
-        assert kernel.collect(message["header"]["msg_id"]).status == "computed"
+        assert kernel.run(source, metadata={"colab": {"cell_id": "uNVaQZ"}}).status == "computed"
         kernel.shutdown()
     with open_store(tmp_path / ".nbcheckpoint", create=False) as store:
         steps = store.steps(store.runs(limit=1)[0].id)
