@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import gc
 import itertools
 import types
 from collections.abc import Collection, Iterable, Iterator
@@ -17,6 +16,7 @@ from typing import Any
 from nbcheckpoint import tensors
 from nbcheckpoint.engine.trail import PLAIN
 from nbcheckpoint.fingerprint.values import code_of, reach, reads_of
+from nbcheckpoint.notebook.sharing import inside
 from nbcheckpoint.whose import is_user_code, package_of
 
 _ORDERED = (list, tuple, str, bytes, bytearray, dict, range, *PLAIN)
@@ -222,8 +222,8 @@ def _parts(iterator: Any) -> Iterator[Any]:
         fresh = [obj for obj in level if id(obj) not in seen and not isinstance(obj, (*PLAIN, type, types.ModuleType))]
         seen.update((id(obj), obj) for obj in fresh)
         yield from fresh
-        inside = (gc.get_referents(obj) for obj in fresh if not isinstance(obj, types.FunctionType))
-        level = [part for parts in inside for part in parts[:_BREADTH]]
+        deeper = (obj for obj in fresh if not isinstance(obj, types.FunctionType))
+        level = [part for obj in deeper for part in list(inside(obj))[:_BREADTH]]
 
 
 def entered_with(head: ast.expr, user_ns: dict[str, Any]) -> list[Any]:

@@ -203,7 +203,7 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
             if not _is_found_by_name(obj):
                 values.extend(_held_by(obj))
             continue
-        held = list(_not_plain(_inside(obj))) if builtin else _refers_to(obj)
+        held = list(_not_plain(inside(obj))) if builtin else _refers_to(obj)
         if held is None or len(met) + len(held) > _MAX_COUNTED:
             return None, Counter()
         if not builtin and isinstance(obj, weakref.ref):
@@ -230,7 +230,7 @@ def _refers_to(obj: Any) -> list[Any] | None:
     if package_of(type(obj)) == "torch":
         return None  # its memory is held by tensors without a word to Python
     of_array = _in_array(obj) if _is_array(obj) or bases.is_row(obj) else ()
-    return [*of_array, *_not_plain(_inside(obj))] if of_array is not None else None
+    return [*of_array, *_not_plain(inside(obj))] if of_array is not None else None
 
 
 def _in_array(obj: Any) -> Collection[Any] | None:
@@ -251,9 +251,14 @@ def _in_array(obj: Any) -> Collection[Any] | None:
     return _not_plain(array.tolist(array.ravel(obj))) if kind.hasobject else ()
 
 
-def _inside(obj: Any) -> Collection[Any]:
-    """What the collector sees in it. Most containers show it themselves, without a copy."""
-    return obj if type(obj) in _CONTAINERS else gc.get_referents(obj)
+def inside(obj: Any) -> Collection[Any]:
+    """What the collector sees in it. Most containers show it themselves, without a copy. A frame, to which a generator
+    leads before Python 3.11, does not count its globals, which is everything."""
+    if type(obj) in _CONTAINERS:
+        return obj  # type: ignore[no-any-return]  # one of those
+    if type(obj) is types.FrameType:
+        return [part for part in gc.get_referents(obj) if part is not obj.f_globals and part is not obj.f_builtins]
+    return gc.get_referents(obj)
 
 
 _judged: dict[str, tuple[Any, bool]] = {}
@@ -317,7 +322,7 @@ def _reachable(values: list[Any], budget: list[int], *, saved: bool = False) -> 
             stack.extend(_not_plain(obj.ravel().tolist()) if obj.dtype.kind == "O" else ())
         if _is_array(obj) or bases.is_row(obj):
             stack.append(bases.base_of(obj))
-        stack.extend(_not_plain(_inside(obj)))
+        stack.extend(_not_plain(inside(obj)))
         if isinstance(obj, weakref.ref):
             stack.append(obj())
         if tensor is not None and isinstance(obj, tensor):
@@ -348,7 +353,7 @@ def _inside_lent(part: Any, lent: dict[int, Lent], budget: list[int]) -> Iterato
         if _is_array(obj):
             yield from _not_plain(obj.ravel().tolist()) if obj.dtype.kind == "O" else ()
             stack.append(bases.base_of(obj))
-        stack.extend(_not_plain(_inside(obj)))
+        stack.extend(_not_plain(inside(obj)))
 
 
 def _keeps_count(obj: Any) -> bool:

@@ -481,3 +481,12 @@ def test_a_thread_that_binds_names_meanwhile_does_no_harm() -> None:
 def test_a_class_that_says_nothing_of_its_module_is_looked_at_like_any_other() -> None:
     namespace = {"x": type("Odd", (), {"__module__": None})(), "y": [1]}
     assert sharing.sharing({"x"}, namespace) == set()
+
+
+def test_a_generator_leads_to_what_it_holds_and_not_to_all_globals() -> None:
+    """Before Python 3.11 it leads to its frame, and a loop over one could not be gone on with."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec("def each(rows):\n    for row in rows:\n        yield row\nrows, other = [[1], [2]], [3]", namespace)
+    made = eval("each(rows)", namespace)
+    next(made)
+    assert sharing.sharing((), namespace, roots=[made]) == {"rows"}
