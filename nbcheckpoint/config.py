@@ -96,6 +96,14 @@ def _read_settings(file: Path, stamp: int) -> dict[str, Any]:
     return {name.replace("-", "_"): value for name, value in found.items()}
 
 
+ENV_COPY = "NBCHECKPOINT_COPY"
+
+
+def copy_location() -> str:
+    """The second place, where a copy of the store is kept; empty where there is none."""
+    return os.environ.get(ENV_COPY) or ""
+
+
 ENV_WARN_SIZE = "NBCHECKPOINT_WARN_SIZE"
 
 

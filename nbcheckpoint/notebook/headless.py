@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nbcheckpoint.config import ENV_STORE, store_location
+from nbcheckpoint.config import ENV_STORE, copy_location, store_location
 from nbcheckpoint.errors import Error, NotFound, RunBusy, StoreError, UsageError
 from nbcheckpoint.model import Owner, Run, RunStatus
 from nbcheckpoint.notebook import document, parameters
@@ -56,6 +56,7 @@ class _Execution:
         for name in parameters.unknown(self._notebook, list(self._request.parameters)):
             self._watcher.note(f"the notebook has no parameter {name}: is it spelt right?")
         self._out.check()  # that it cannot be written is better known before the work is done
+        self._fetch()
         begun = self._begin()
         self._out.write(self._notebook)
         self._watcher.begins(len(self._numbers), begun)
@@ -140,6 +141,17 @@ class _Execution:
             self._watcher.note(f"how long it will take cannot be told: {error}")
 
     # The record
+
+    def _fetch(self) -> None:
+        """Bring the store back from its second place, if there is one."""
+        second = copy_location()
+        if not second:
+            return
+        from nbcheckpoint.store.keeping import fetched
+
+        trouble = fetched(self._location, second)
+        if trouble:
+            self._watcher.note(trouble)
 
     def _begin(self) -> Run | None:
         """The run to work on: the last one like this if it did not come to its end, else a new one."""

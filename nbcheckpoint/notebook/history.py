@@ -67,6 +67,7 @@ def existing_store(session: Session) -> Store:
     if not session.opened:
         from nbcheckpoint.store import open_store
 
+        session.fetch()
         open_store(session.location, create=False).close()
     session.store.flush()
     return session.store

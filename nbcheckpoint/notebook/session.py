@@ -15,12 +15,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from nbcheckpoint.backend.base import ABSENT
-from nbcheckpoint.config import store_location
+from nbcheckpoint.config import copy_location, store_location
 from nbcheckpoint.engine import alarm, context
 from nbcheckpoint.errors import Conflict, Error, Fenced, NotFound, RunBusy, StoreError
 from nbcheckpoint.events import emit
@@ -30,6 +30,9 @@ from nbcheckpoint.store import Store, lease, open_store
 from nbcheckpoint.store.background import Background
 from nbcheckpoint.store.liveness import this_process
 from nbcheckpoint.store.surroundings import here
+
+if TYPE_CHECKING:
+    from nbcheckpoint.store.keeping import Keeper
 
 UNATTENDED = "unattended"
 """Under this the record of a run without a front end says how it was asked for."""
@@ -58,6 +61,7 @@ class Session:
         self.notice = ""
         """What the user has yet to be told."""
         self._upkeep: Background | None = None
+        self._keeper: Keeper | None = None
         self._next = 0
         self._later: Step | None = None
         """The step that is written down if it is still running when it is time."""
@@ -75,10 +79,32 @@ class Session:
     @property
     def store(self) -> Store:
         if self._store is None:
+            self.fetch()
             self._store = open_store(self.location)
+            self._keep_copy(self._store.url)
             self._upkeep = Background(self._store)
             context.use(self._store)
         return self._store
+
+    def fetch(self) -> None:
+        """Bring the store back from its second place, if there is one and the store is not here."""
+        second = copy_location()
+        if self._store is not None or not second:
+            return
+        from nbcheckpoint.store.keeping import fetched
+
+        self.notice = self.notice or fetched(self.location, second)
+
+    def _keep_copy(self, url: str) -> None:
+        second = copy_location()
+        if not second or self._keeper is not None:
+            return
+        from nbcheckpoint.store.keeping import Keeper
+
+        try:
+            self._keeper = Keeper(url, second)
+        except (Error, OSError) as error:
+            self.notice = f"what is saved here is not copied to {second}: {error}"
 
     @property
     def location(self) -> str:
@@ -271,6 +297,7 @@ class Session:
         """Say how a cell and its statements ended, and count it in the run."""
         self._expect_nothing()
         self._failed = status == "failed"
+        self.notice = self.notice or (self._keeper.trouble() if self._keeper is not None else "")
         saved = [item.checkpoint for item in done if item.checkpoint is not None]
         reasons = [item.reason for item in done if item.reason.text and item.status != "restored"]
         whole = replace(

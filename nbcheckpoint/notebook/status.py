@@ -99,6 +99,7 @@ def settings(session: Session) -> Answer:
     data = {
         "store": session.location,
         "store_from": config.ENV_STORE if from_environment else "the notebook's folder",
+        "copy": config.copy_location(),
         "notebook": str(session.notebook),
         "encrypt": bool(os.environ.get(config.ENV_ENCRYPT)),
         "warn_size": config.warn_size(),
@@ -111,6 +112,7 @@ def settings(session: Session) -> Answer:
     age = f"{policy.max_age_seconds / DAY:.0f} days" if policy.max_age_seconds else "for ever"
     rows = [
         ("store", f"{data['store']}", f"{data['store_from']}; set {config.ENV_STORE} to change it"),
+        ("copy", f"{data['copy'] or 'none'}", f"{config.ENV_COPY} names a folder that outlives this machine"),
         ("encrypt", "new stores are" if data["encrypt"] else "no", f"{config.ENV_ENCRYPT}=1 makes new stores so"),
         ("warn size", say_size(config.warn_size()), f"{config.ENV_WARN_SIZE}"),
         ("kept", f"{policy.runs} runs, {policy.versions} versions of a step, {age}", "pinned runs stay"),
