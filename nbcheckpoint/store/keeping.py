@@ -117,7 +117,7 @@ class Copying:
         self._location = location
         self.second = second
         self._glance: object = None
-        self._inode = -1
+        self._store_id = ""
         self._seen: set[str] = set()
         """Checkpoints that were in the store when it was copied last."""
 
@@ -127,11 +127,12 @@ class Copying:
         if now == self._glance and not last:
             return
         with open_store(self._location, create=False) as store:
-            inode = os.stat(Path(self._location) / "cache.db").st_ino
+            entry = store.backend.get("format")  # written when a store is made, under a version no other one has
+            store_id = entry.version if entry is not None else ""
             found = survey(store, chunks=False)
             there = set(found.checkpoints)
-            if inode != self._inode:
-                self._inode, self._seen = inode, set()
+            if store_id != self._store_id:
+                self._store_id, self._seen = store_id, set()
             if there != self._seen or last:
                 store.copy_to(str(checked(self.second)))
                 if not found.unread:
