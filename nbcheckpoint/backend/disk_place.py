@@ -107,7 +107,7 @@ def warnings_about(directory: Path) -> list[str]:
     if kind.startswith(_REMOTE):
         return [
             f"{directory} is on a network file system ({kind}). Its locks cannot be relied on: use the store"
-            " from one machine only, or use a postgresql:// or s3:// store."
+            " from one machine only, or keep it on a local disk and let NBCHECKPOINT_COPY name a folder here."
         ]
     return []
 
