@@ -27,6 +27,7 @@ from typing import Final
 from nbcheckpoint.backend.disk_witness import Witness
 from nbcheckpoint.errors import Error, NotFound, UsageError
 from nbcheckpoint.store import open_store
+from nbcheckpoint.store.copying import Copied
 from nbcheckpoint.store.survey import survey
 from nbcheckpoint.store.upkeep import Sweeping, collect
 from nbcheckpoint.store.watching import glance
@@ -61,29 +62,36 @@ def checked(second: str) -> Path:
 def fetched(location: str, second: str) -> str:
     """Bring a store back, if there is something to bring. Returns what has gone wrong, in a sentence."""
     try:
-        fetch(location, second)
+        copied = fetch(location, second)
     except (Error, OSError) as error:
-        hint = error.hint if isinstance(error, Error) else ""
-        return f"what was saved elsewhere could not be brought here: {error}" + (f" · {hint}" if hint else "")
-    return ""
+        hint = f" · {error.hint}" if isinstance(error, Error) and error.hint else ""
+        return f"what was saved elsewhere could not be brought here: {error}{hint}"
+    if copied is None or not copied.notes:
+        return ""
+    notes = " ".join(copied.notes[0].split())
+    return (
+        f"not all that was saved elsewhere could be brought here: {notes} · run: nbcheckpoint verify --store {second}"
+    )
 
 
-def fetch(location: str, second: str) -> bool:
-    """Bring a store back that is not there. True if that was done. Raises Error; then there is none as before."""
+def fetch(location: str, second: str) -> Copied | None:
+    """Bring a store back that is not there. What was copied, if that was done, and what could not be. Raises Error;
+    then there is none as before."""
     here, there = folder_of(location), checked(second)
     if here == there:
         raise UsageError(f"{second} is the store itself", hint="name another folder for its copy")
     if here.exists() or not (there / "cache.db").exists():
-        return False
+        return None
     coming = here.with_name(here.name + COMING)  # a copy that was cut short is carried on
     try:
         with open_store(there, create=False) as store:
-            store.copy_to(str(coming))
+            copied = store.copy_to(str(coming))
         os.rename(coming, here)
     except (OSError, Error):
-        if not here.exists():  # another kernel was faster
+        if not here.exists():
             raise
-    return True
+        return None  # another kernel was faster
+    return copied
 
 
 class Keeper:

@@ -125,6 +125,23 @@ def test_what_is_damaged_there_is_told_and_left_alone(here: Path, there: Path) -
     assert (there / "cache.db").read_bytes() == b"no index" * 1000
 
 
+def test_what_could_not_be_brought_is_told(here: Path, there: Path) -> None:
+    """Wherever the damage is: either all of it is here, or somebody is told."""
+    save(here, *"abcdefgh")
+    Copying(str(here), str(there)).look()
+    sound = (there / "cache.db").read_bytes()
+    told = 0
+    for part in range(1, 16):
+        shutil.rmtree(here, ignore_errors=True)
+        shutil.rmtree(here.with_name(here.name + ".coming"), ignore_errors=True)
+        at = len(sound) * part // 16
+        (there / "cache.db").write_bytes(sound[:at] + b"\xff" * 1000 + sound[at + 1000 :])
+        problem = fetched(str(here), str(there))
+        told += bool(problem)
+        assert problem or values(here).keys() == set("abcdefgh")
+    assert told
+
+
 def test_what_is_not_mounted_is_not_made(here: Path, tmp_path: Path) -> None:
     """Or it would be on the very machine it is to outlive."""
     there = tmp_path / "content" / "drive" / "copy"
