@@ -117,7 +117,8 @@ def _read_printing() -> State:
 def _put_printing(state: State) -> None:
     import numpy
 
-    numpy.set_printoptions(**{**_PRINTING, **state})
+    there = numpy.get_printoptions().keys()  # before 2.1 there are fewer
+    numpy.set_printoptions(**{**{name: value for name, value in _PRINTING.items() if name in there}, **state})
 
 
 def _read_errors() -> State:

@@ -90,3 +90,14 @@ def test_what_is_not_loaded_is_at_its_default(monkeypatch: pytest.MonkeyPatch, a
     found = settings.states()
     assert not any(name.startswith(("set:numpy", "set:pandas", "set:matplotlib", "set:sklearn")) for name in found)
     assert settings.digest(found.get("set:numpy")) == "default"
+
+
+@pytest.mark.usefixtures("as_before")
+def test_a_numpy_that_has_fewer_options_is_given_those_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`override_repr` came with NumPy 2.1; Colab has 2.0."""
+    given, there = dict[str, Any](), {k: v for k, v in np.get_printoptions().items() if k != "override_repr"}
+    monkeypatch.setattr(np, "get_printoptions", lambda: there)
+    monkeypatch.setattr(np, "set_printoptions", given.update)
+    settings.restore("set:numpy display", {"precision": 3})
+    assert given.keys() == there.keys()
+    assert given["precision"] == 3
