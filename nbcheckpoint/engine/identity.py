@@ -5,7 +5,8 @@ turns out to depend on besides (files it opened, random numbers it drew) is know
 with the checkpoint and compared when the checkpoint is about to be used.
 
 Names can be read without standing in the code: `df.query("a > @k")`, `%time y = k`. So every word inside a constant
-string that is a variable counts as read. Code that could read anything at all (`eval`, `globals`) is never saved.
+string that is a variable counts as read; where a library is at work that reads names in expressions it is given, so
+does every word in the texts among the inputs. Code that could read anything at all (`eval`, `globals`) is never saved.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import ast
 import builtins
 import gc
+import itertools
 import os
 import re
 import secrets
@@ -43,7 +45,7 @@ from nbcheckpoint.fingerprint.values import (
 from nbcheckpoint.model import Checkpoint, Input, Reason
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.saving import definition_digest
-from nbcheckpoint.whose import is_user_code, is_user_module
+from nbcheckpoint.whose import is_user_code, is_user_module, name_of, package_of
 
 _ANYTHING = frozenset({"eval", "exec", "globals", "locals", "vars", "__import__", "compile", "breakpoint"})
 _OUTSIDE = frozenset({"eval", "exec", "globals", "breakpoint"})
@@ -81,9 +83,21 @@ TIMES_AND_MODES = frozenset(
 """Who asks for these of a file depends on more than what is in it."""
 _environment = dict(os.environ)
 """As it was when we came."""
-_QUERIES = frozenset({"query", "eval"})
-"""Methods of pandas that are given expressions with names in them."""
-_TEXT_DEPTH, _MOST_TEXTS = 4, 10_000
+_QUERIES = frozenset({"query", "eval", "sql", "from_formula"})
+"""Methods that are given expressions with names in them."""
+_EXPRESSIONS = frozenset(
+    {"bambi", "duckdb", "formulae", "formulaic", "linearmodels", "numexpr", "patsy", "plotnine", "pyfixest"}
+    | {"statsmodels"}
+)
+"""Packages that look up names in the variables of whoever calls them: `smf.ols("y ~ helper(x)", df)`."""
+_BY_NAME = frozenset({"getattr", "attrgetter", "methodcaller"})
+_WITH_ACCESSORS = {
+    "pandas": ("DataFrame", "Series", "Index"),
+    "polars": ("DataFrame", "LazyFrame", "Series", "Expr"),
+    "xarray": ("Dataset", "DataArray", "DataTree"),
+}
+"""Classes that can be given attributes whose value is made by a class of the user's."""
+_TEXT_DEPTH, _MOST_TEXTS = 12, 10_000
 _WORD = re.compile(r"[^\W\d]\w*")
 _LONGEST_STRING = 10_000
 
@@ -150,12 +164,8 @@ def identify(
     names = names_in(code)
     said = free_names(tree.body) | set(depends) | _words(names.strings, namespace)
     direct = {name for name in said if not granted(name)}
-    values = reach(reads_of(code, namespace, direct))
-    mentions = together([names, *(mentioned(found) for v in values.values() for found, _, _ in code_of(v))])
-    texts = mentions.strings.union(_texts_in(values.values()) if _QUERIES & mentions.attributes else ())
-    more = {name for name in _words(texts, namespace) - values.keys() if not granted(name)}
-    put = (*patched, *_own_builtins(mentions, namespace), *_own_accessors(mentions))
-    values = reach([*values.items(), *reads_of(code, namespace, more), *put])
+    values, mentions = _by_name(names, reach(reads_of(code, namespace, direct)), code, namespace, granted)
+    values = reach([*values.items(), *patched, *_own_builtins(mentions, namespace), *_own_accessors(mentions)])
     if deadline is not None and time.thread_time() + sum(map(likely_seconds, values.values())) > deadline:
         return Identity(key, (), {}, values, {}, mentions, (), secrets.token_hex(32), unaffordable=True)
     # A module of the user's may be among them: what shares with that is found again when something is to be saved.
@@ -164,7 +174,7 @@ def identify(
     digester = Digester(provisional=provisional, deadline=deadline)
     looked, unidentified, tokens = look(digester, values, ignore)
     named, mentions = mentions, together([mentions, *(mentioned(found) for found, _ in digester.code)])
-    hidden = {} if mentions == named else dict(_read_inside(code, mentions, values, namespace, granted))
+    hidden = dict(_read_inside(code, digester.code, mentions, values, namespace, granted)) if digester.code else {}
     if hidden:
         values = reach([*values.items(), *hidden.items()])
         digester = Digester(provisional=provisional, deadline=deadline)
@@ -188,8 +198,66 @@ def identify(
     )
 
 
+def _by_name(
+    names: Names,
+    values: dict[str, Any],
+    code: types.CodeType,
+    namespace: dict[str, Any],
+    granted: Callable[[str], bool],
+) -> tuple[dict[str, Any], Names]:
+    """What is read, with what is read by names in texts; and all that this mentions. What a text leads to may have
+    texts of its own, so it goes on until nothing is new."""
+    while True:
+        brought = [found for value in values.values() for found in code_of(value)]
+        mentions = together([names, *(mentioned(found) for found, _, _ in brought)])
+        texts = mentions.strings.union(_said_of_types(values.values()))
+        found: list[tuple[str, Any]] = []
+        if _reads_expressions(mentions, values.values()):
+            texts = texts.union(_texts_in(values.values()))
+            found += _of_modules(texts, [(own, its) for own, its, _ in brought], namespace)
+        more = {name for name in _words(texts, namespace) - values.keys() if not granted(name)}
+        reached = reach([*values.items(), *reads_of(code, namespace, more), *found])
+        if reached.keys() == values.keys():
+            return values, mentions
+        values = reached
+
+
+def _of_modules(
+    texts: Collection[str], brought: Sequence[tuple[types.CodeType, dict[str, Any]]], namespace: dict[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """What is read by a function of a module that hands an expression on: its names are looked up in that module."""
+    for code, own in brought:
+        if own is not namespace:
+            for name, value in reads_of(code, own, _words(texts, own)):
+                yield f"{own.get('__name__')}.{name}", value
+
+
+def _said_of_types(values: Iterable[Any]) -> Iterator[str]:
+    """Annotations that are texts, of functions and classes of the user's: names in them are looked up by whoever asks
+    what they mean, as pydantic does."""
+    for value in values:
+        if isinstance(value, (type, types.FunctionType)) and is_user_code(value):
+            of = type.mro(value) if isinstance(value, type) else [value]
+            notes = [
+                vars(one).get("__annotations__", {}) if isinstance(one, type) else one.__annotations__ for one in of
+            ]
+            yield from (note for found in notes for note in found.values() if type(note) is str)
+
+
+def _reads_expressions(mentions: Names, values: Iterable[Any]) -> bool:
+    """May it look up names that stand in texts it is given?"""
+    return bool(_QUERIES & (mentions.attributes | mentions.reads)) or any(_from(v) in _EXPRESSIONS for v in values)
+
+
+def _from(value: Any) -> str:
+    """The package of a module, a function, a class, or that of anything else."""
+    says = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
+    return package_of(value if isinstance(value, says) else type(value))
+
+
 def _read_inside(
     code: types.CodeType,
+    inside: Sequence[tuple[types.CodeType, dict[str, Any]]],
     mentions: Names,
     values: dict[str, Any],
     namespace: dict[str, Any],
@@ -197,10 +265,14 @@ def _read_inside(
 ) -> Iterator[tuple[str, Any]]:
     """What code inside of the inputs reads that is in no namespace of its own, and not among them yet."""
     words: set[str] = set()
-    if _QUERIES & mentions.attributes:
-        words = _words(mentions.strings.union(_texts_in(values.values())), namespace)
+    found: list[tuple[str, Any]] = []
+    read = [own[name] for part, own in inside for name in names_in(part).reads & own.keys()]
+    if _reads_expressions(mentions, [*values.values(), *read]):
+        texts = mentions.strings.union(_texts_in(values.values()))
+        words = _words(texts, namespace)
+        found += _of_modules(texts, inside, namespace)
     more = {name for name in words if not granted(name)}
-    found = (*reads_of(code, namespace, more), *_own_builtins(mentions, namespace), *_own_accessors(mentions))
+    found += (*reads_of(code, namespace, more), *_own_builtins(mentions, namespace), *_own_accessors(mentions))
     yield from (item for item in found if item[0] not in values)
 
 
@@ -328,11 +400,14 @@ def _words(strings: Collection[str], namespace: dict[str, Any]) -> set[str]:
 
 
 def _texts_in(values: Iterable[Any]) -> Iterator[str]:
-    """Strings among values and near inside of them: any may be part of an expression that pandas reads names in."""
-    level = list(values)
+    """Strings among values and near inside of them: any may be part of an expression that names are read in."""
+    level = {id(value): value for value in values}
+    seen: set[int] = set()
     for _ in range(_TEXT_DEPTH):
-        yield from (value for value in level if type(value) is str)
-        level = [part for value in level for part in _near(value)][:_MOST_TEXTS]
+        yield from (value for value in level.values() if type(value) is str)
+        seen |= level.keys()
+        inside = (part for value in level.values() for part in _near(value) if id(part) not in seen)
+        level = {id(part): part for part in itertools.islice(inside, _MOST_TEXTS)}
 
 
 def _near(value: Any) -> Iterable[Any]:
@@ -393,14 +468,16 @@ def _own_builtins(mentions: Names, namespace: dict[str, Any]) -> Iterator[tuple[
 
 
 def _own_accessors(mentions: Names) -> Iterator[tuple[str, Any]]:
-    """What the user has registered with pandas: `df.name` leads there, and no variable has to."""
-    pandas: Any = sys.modules.get("pandas")
-    kind: Any
-    for kind in (getattr(pandas, name, None) for name in ("DataFrame", "Series", "Index")):
-        for name in sorted(getattr(kind, "_accessors", set()) & mentions.attributes):
-            found = getattr(kind, name, None)
-            if isinstance(found, type) and is_user_code(found):
-                yield f"pandas.{kind.__name__}.{name}", found
+    """What the user has registered with pandas and its like: `df.name` leads there, and no variable has to."""
+    by_name = _BY_NAME & (mentions.attributes | mentions.reads)
+    for package, kinds in _WITH_ACCESSORS.items():
+        module = sys.modules.get(package)
+        for kind in filter(None, (getattr(module, name, None) for name in kinds)):
+            there = vars(kind).keys() if by_name else vars(kind).keys() & mentions.attributes
+            for name in sorted(there):
+                found = getattr(kind, name, None)
+                if isinstance(found, type) and is_user_code(found):
+                    yield f"{package}.{name_of(kind)}.{name}", found
 
 
 def never_saved(identity: Identity, namespace: dict[str, Any], own: Names, history: Collection[str]) -> str:

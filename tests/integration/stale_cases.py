@@ -798,4 +798,74 @@ AROUND = {
     ),
 }
 
-MORE = {**CODE, **DATA, **AROUND}
+_FRAME = "import numpy as np, pandas as pd; df = pd.DataFrame({'y': [1., 2, 4], 'z': [1., 3, 2]})\n"
+_FITTED = "s = float(np.asarray({0}).sum())"
+
+BY_NAME = {
+    "a number in a formula in a variable": (
+        _FRAME + "import patsy; k = 1; f = {'it': 'I(z ** k)'}",
+        "k = 2",
+        _FITTED.format("patsy.dmatrix(f['it'], df)"),
+        "s",
+    ),
+    "a helper's global in a formula in a list": (
+        _FRAME + "from formulaic import model_matrix as mm\nk = 1\ndef h(v): return v ** k\nfs = ['z', 'h(z)']",
+        "k = 2",
+        _FITTED.format("[np.asarray(mm(f, df)).sum() for f in fs]"),
+        "s",
+    ),
+    "a helper in a formula that a class holds": (
+        _FRAME + "import statsmodels.formula.api as smf\ndef h(v): return v ** 2\nclass M:\n    form = 'y ~ h(z)'\n"
+        "    def fit(self, d): return smf.ols(self.form, d).fit().params\nm = M()",
+        "def h(v): return v ** 3",
+        _FITTED.format("m.fit(df)"),
+        "s",
+    ),
+    "what a helper in a formula reads from the environment": (
+        _FRAME + "import os, patsy; os.environ['NBC_TEST_ENV4'] = '1'; f = 'h(z)'\n"
+        "def h(v): return v * float(os.environ['NBC_TEST_ENV4'])",
+        "os.environ['NBC_TEST_ENV4'] = '2'",
+        _FITTED.format("patsy.dmatrix(f, df)"),
+        "s",
+    ),
+    "a global of a module in an expression of that module": (
+        _FRAME + _MODULE.format("hq1", "K = 1\ndef f(d): return d.query('z > @K')"),
+        "open('hq1.py', 'w').write('K = 2\\ndef f(d): return d.query(\"z > @K\")')\n" + _RELOAD.format("hq1"),
+        "n = len(hq1.f(df))",
+        "n",
+    ),
+    "a helper of a module in a formula of the notebook": (
+        _FRAME + _MODULE.format("hq2", "import patsy\ndef h(v): return v\ndef f(e, d): return patsy.dmatrix(e, d)"),
+        "hq2.h = lambda v: 2 * v",
+        _FITTED.format("hq2.f('h(z)', df)"),
+        "s",
+    ),
+    "a table in a query in a variable": (
+        "import polars as pl; t = pl.DataFrame({'a': [1, 2]}); q = 'select sum(a) from t'",
+        "t = pl.DataFrame({'a': [1, 3]})",
+        "s = pl.sql(q, eager=True).item()",
+        "s",
+    ),
+    "an accessor of pandas by its name": (
+        _FRAME + "how = 'nbc_named'\n@pd.api.extensions.register_series_accessor('nbc_named')\nclass A:\n"
+        "    def __init__(self, s): pass\n    def f(self): return k\nk = 1",
+        "k = 2",
+        "r = getattr(df.y, how).f()",
+        "r",
+    ),
+    "a namespace of polars": (
+        "import polars as pl; k = 1; t = pl.DataFrame({'a': [1, 2]})\n@pl.api.register_expr_namespace('nbc_test')\n"
+        "class A:\n    def __init__(self, e): self.e = e\n    def times(self): return self.e * k",
+        "k = 2",
+        "r = t.select(pl.col('a').nbc_test.times())['a'].to_list()",
+        "r",
+    ),
+    "an annotation that is a text": (
+        "import typing; Age = int\nclass M:\n    age: 'Age'",
+        "Age = float",
+        "r = typing.get_type_hints(M)['age']('3')",
+        "r",
+    ),
+}
+
+MORE = {**CODE, **DATA, **AROUND, **BY_NAME}
