@@ -213,7 +213,7 @@ def _by_name(
         texts = mentions.strings.union(_said_of_types(values.values()))
         found: list[tuple[str, Any]] = []
         if _reads_expressions(mentions, values.values()):
-            texts = texts.union(_texts_in(values.values()))
+            texts = texts.union(texts_in(values.values()))
             found += _of_modules(texts, [(own, its) for own, its, _ in brought], namespace)
         more = {name for name in _words(texts, namespace) - values.keys() if not granted(name)}
         reached = reach([*values.items(), *reads_of(code, namespace, more), *found])
@@ -268,7 +268,7 @@ def _read_inside(
     found: list[tuple[str, Any]] = []
     read = [own[name] for part, own in inside for name in names_in(part).reads & own.keys()]
     if _reads_expressions(mentions, [*values.values(), *read]):
-        texts = mentions.strings.union(_texts_in(values.values()))
+        texts = mentions.strings.union(texts_in(values.values()))
         words = _words(texts, namespace)
         found += _of_modules(texts, inside, namespace)
     more = {name for name in words if not granted(name)}
@@ -399,7 +399,7 @@ def _words(strings: Collection[str], namespace: dict[str, Any]) -> set[str]:
     return {word for text in short for word in _WORD.findall(text) if word in namespace}
 
 
-def _texts_in(values: Iterable[Any]) -> Iterator[str]:
+def texts_in(values: Iterable[Any]) -> Iterator[str]:
     """Strings among values and near inside of them: any may be part of an expression that names are read in."""
     level = {id(value): value for value in values}
     seen: set[int] = set()

@@ -3,6 +3,7 @@
 An audit hook sees every `open` made through Python, `os.listdir` and `os.scandir`. Libraries that open files
 in C (Arrow, HDF5) are not seen; but the path has to come from somewhere, so constant strings and string inputs
 that name an existing file count as read too, and so do the command lines of programs that are started (`programs.py`).
+A folder that is handed to such a library (a table in many files) or program counts with the files below it.
 Nor does it see somebody asking whether a file is there (`os.stat`), which
 is how pandas begins when it has Arrow read or write one: that is noted while a step runs, where the user's code or
 pandas asks. A file that changed between being opened and the end of the step
@@ -17,6 +18,8 @@ that were written after the last save stay, and are written once more by the ite
 from __future__ import annotations
 
 import functools
+import glob
+import itertools
 import os
 import re
 import sys
@@ -44,6 +47,9 @@ _LINK, _EXACT = "link:", "exact:"
 _SYSTEM = ("/proc/", "/dev/pts/", "/dev/null", "/dev/tty", "/dev/random", "/dev/urandom", "/sys/", "/run/")
 _SCRATCH = re.compile(r"/(joblib_memmapping_folder_|pymp-|loky-)")
 """Where workers are handed what they work on. Nobody else knows of it, and it goes with the process."""
+MOST_BELOW, MOST_TOLD, TOLD_BYTES = 10_000, 1000, 1 << 30
+"""Files that are looked at in a folder that is read as a whole: one with more is taken for another one each time. And
+how many, and how large, if another program is told of it, which need not read any of them: nobody looks at more."""
 DOUBT_SECONDS = 2.0
 """A file touched this shortly before we looked could be touched again within the same clock tick."""
 
@@ -53,6 +59,8 @@ class FileWatch:
 
     exact = False
     """Do times and modes of the files that were looked at count, too?"""
+    whole_folders = False
+    """May a folder it is told of be read by something that opens files in C?"""
 
     def __init__(self, ignore: Iterable[str] = ()) -> None:
         self._read: dict[str, tuple[int, int, int] | None] = {}
@@ -65,6 +73,8 @@ class FileWatch:
         self._programs: frozenset[int] | None = None
         """Those that were running when the user's code first started one."""
         self._runs_on = False
+        self._whole: dict[str, str] = {}
+        """Folders that are read as a whole, and those in them -> the digest of the names in it, or nothing."""
         self._written: set[str] = set()
         self._read_back: set[str] = set()
         """Written, and read after that."""
@@ -93,19 +103,49 @@ class FileWatch:
             self._written.add(path)
             (self._appended if appends else self._overwritten).add(path)
 
-    def note_look(self, path: str) -> None:
-        """Somebody asked whether it is there."""
+    def note_look(self, path: str, *, whole: bool = False) -> None:
+        """Somebody asked whether it is there; `whole`: and is going to read it, even if it is a folder."""
         path = os.path.abspath(path)
         if not self._ignores(path) and path not in self._written:
             self._looked.setdefault(path, _stat(path))
+            if whole:
+                self._take_whole(path)
+
+    def _take_whole(self, path: str) -> None:
+        """A folder, with every file and folder below it."""
+        folders, files = _below(path, MOST_BELOW)
+        if files is None:
+            self._whole[path] = ""
+            return
+        self._whole = {**folders, **self._whole}
+        self._mentioned = {**files, **self._mentioned}
 
     def note_told(self, told: programs.Told) -> None:
         """Another program is given this name."""
         path = os.path.abspath(told.path)
         if told.redirect:
             self.note(path, reads=False, writes=True, appends=told.redirect == ">>")
-        elif not self._ignores(path) and path not in self._written and not os.path.isdir(path):
+        elif os.path.isdir(path):
+            self._take_told(path)
+        elif glob.has_magic(path):
+            self._take_pattern(path)
+        elif not self._ignores(path) and path not in self._written:
             self._told.setdefault(path, _stat(path))
+
+    def _take_told(self, path: str) -> None:
+        folders, files = _below(path, MOST_TOLD) if not _is_around(path) and not self._ignores(path) else ({}, None)
+        if files is not None and sum(stat[0] for stat in files.values() if stat is not None) <= TOLD_BYTES:
+            self._whole = {**folders, **self._whole}
+            self._told = {**files, **self._told}
+
+    def _take_pattern(self, path: str) -> None:
+        """What a shell makes of it."""
+        folder = os.path.dirname(path)
+        if not glob.has_magic(folder) and os.path.isdir(folder) and not _is_around(folder):
+            self._whole.setdefault(folder, _names_in(folder))
+        with _unnoticed():
+            found = [name for name in itertools.islice(glob.iglob(path), MOST_TOLD) if os.path.isfile(name)]
+        self._told = {**{name: _stat(name) for name in found if not self._ignores(name)}, **self._told}
 
     @property
     def has_read(self) -> bool:
@@ -149,8 +189,12 @@ class FileWatch:
                 continue
             path = os.path.abspath(text)
             missing = absent and ("." in text or "/" in text) and not os.path.exists(path)
-            if (missing or os.path.isfile(path)) and not path.startswith(self._ignore):
+            if path.startswith(self._ignore) or path in self._folders:
+                continue
+            if missing or os.path.isfile(path):
                 self._mentioned.setdefault(path, _stat(path))
+            elif self.whole_folders and os.path.isdir(path) and not _is_around(path):
+                self._take_whole(path)
 
     def adopt(self, files: Iterable[FileSeen]) -> None:
         """What the same step had seen when it was cut short, in another process."""
@@ -185,6 +229,7 @@ class FileWatch:
         found |= dict(sorted(looked.items()))
         told = {path: self._left_by_others(path, unfinished=unfinished) for path in self._told.keys() - found.keys()}
         found |= dict(sorted(told.items()))
+        found |= {path: file for path, then in self._whole.items() if (file := _still(path, then)) is not None}
         changed = {} if unfinished else {file.path: file for file in self._changed()}
         return tuple(file for file in {**found, **changed}.values() if file is not None)
 
@@ -231,6 +276,34 @@ class FileWatch:
         return now
 
 
+def _below(path: str, most: int) -> tuple[dict[str, str], dict[str, tuple[int, int, int] | None] | None]:
+    """The folders from there on with their names, and the files in them as they are; None if there are more than so
+    many."""
+    folders: dict[str, str] = {}
+    files: dict[str, tuple[int, int, int] | None] = {}
+    with _unnoticed():
+        for folder, _, names in os.walk(path):
+            folders[folder] = _names_in(folder)
+            files |= {file: _stat(file) for file in (os.path.join(folder, name) for name in names)}
+            if len(files) > most:
+                return folders, None
+    return folders, files
+
+
+def _is_around(path: str) -> bool:
+    """Is it the working directory, or what that is in? Nobody means all that is in there."""
+    here = os.path.abspath(".")
+    return here == path or here.startswith(os.path.join(path, ""))
+
+
+def _still(folder: str, then: str) -> FileSeen | None:
+    """A folder that is read as a whole. Where the step has put something itself, only what it read or wrote counts."""
+    if not then:
+        return FileSeen(path=folder)
+    now = look(folder)
+    return now if now is not None and now.digest == then else None
+
+
 def _since(path: str, before: tuple[int, int, int] | None, *, unfinished: bool) -> FileSeen | None:
     """A file that nobody was seen to open: if it is not what it was, something that opens files in C has written it."""
     now = look(path)
@@ -246,10 +319,7 @@ def look(path: str, *, written: bool = False) -> FileSeen | None:
         return None
     try:
         if os.path.isdir(path):
-            with _unnoticed():
-                names = sorted(os.listdir(path))
-            content = "\0".join(names).encode("utf-8", "surrogateescape")
-            return FileSeen(path=path, digest=blake3(content).hexdigest(), written=written)
+            return FileSeen(path=path, digest=_names_in(path), written=written)
         hasher = blake3()
         with _unnoticed(), open(path, "rb") as file:
             while block := file.read(1 << 20):
@@ -259,6 +329,16 @@ def look(path: str, *, written: bool = False) -> FileSeen | None:
     settled = time.time() - stat[1] / 1e9 > DOUBT_SECONDS
     found = FileSeen(path=path, size=stat[0], mtime_ns=stat[1], ctime_ns=stat[2], settled=settled)
     return replace(found, digest=hasher.hexdigest(), written=written)
+
+
+def _names_in(folder: str) -> str:
+    """A digest of the names in a folder, or nothing if it cannot be read."""
+    try:
+        with _unnoticed():
+            names = sorted(os.listdir(folder))
+    except OSError:
+        return ""
+    return blake3("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _particulars(path: str, *, exact: bool) -> str:
@@ -361,16 +441,29 @@ def _asking(original: Any) -> Any:
         if not getattr(_quiet, "on", False) and isinstance(path, (str, os.PathLike)) and given.get("dir_fd") is None:
             with _unnoticed():  # telling who asks is a matter of files too
                 text = os.fspath(path)
-                for watch in tuple(_watches) if isinstance(text, str) and _by_the_user(sys._getframe(1)) else ():
-                    watch.note_look(text)
+                frame = sys._getframe(1)
+                for watch in tuple(_watches) if isinstance(text, str) and _by_the_user(frame) else ():
+                    watch.note_look(text, whole=_reads_whole(frame))
         return original(path, *args, **given)
 
     return asking
 
 
-def _by_the_user(frame: Any) -> bool:
+def _who_asks(frame: Any) -> Any:
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSING_ON:
         frame = frame.f_back
+    return frame
+
+
+def _reads_whole(frame: Any) -> bool:
+    """Is it pandas, about to have a table read that may be a folder of files?"""
+    asks = _who_asks(frame)
+    by = asks.f_back if asks is not None and asks.f_globals.get("__name__") == "pandas.io.parquet" else None
+    return by is not None and by.f_code.co_name == "read"
+
+
+def _by_the_user(frame: Any) -> bool:
+    frame = _who_asks(frame)
     if frame is None:
         return False
     return _is_users(frame) or frame.f_globals.get("__name__", "").startswith("pandas.io.")
@@ -398,11 +491,11 @@ def include(seen: Iterable[FileSeen]) -> None:
 @contextmanager
 def _unnoticed() -> Iterator[None]:
     """Our own reading is not the user's."""
-    _quiet.on = True
+    before, _quiet.on = getattr(_quiet, "on", False), True
     try:
         yield
     finally:
-        _quiet.on = False
+        _quiet.on = before
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:

@@ -690,7 +690,10 @@ def _pointers_of(array: Any) -> memoryview:
 
 
 def _is_unread(obj: Any) -> bool:
-    """A table of polars that is only a plan, and begins with files?"""
+    """A table of polars that is only a plan, and begins with files? Or one of Arrow's that is only their names?"""
+    arrow: Any = sys.modules.get("pyarrow.dataset")
+    if arrow is not None and isinstance(obj, (arrow.FileSystemDataset, arrow.UnionDataset, arrow.Fragment)):
+        return True
     polars: Any = sys.modules.get("polars")
     kind: Any = getattr(polars, "LazyFrame", None)
     return kind is not None and isinstance(obj, kind) and "SCAN" in obj.explain(optimized=False)

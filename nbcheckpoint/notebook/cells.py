@@ -45,6 +45,7 @@ from nbcheckpoint.engine.identity import (
     identify,
     match,
     never_saved,
+    texts_in,
 )
 from nbcheckpoint.engine.journal import moments_ago
 from nbcheckpoint.engine.pace import Pace
@@ -606,7 +607,9 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         assert cell.chosen is not None
         watch = files.FileWatch(ignore=[self.session.store.url.removeprefix("file://")])
         watch.exact = bool(TIMES_AND_MODES & identity.mentions.attributes)
+        watch.whole_folders = leaves.reads_tables(identity)
         strings = identity.mentions.strings | set(paths_in(identity.values.values()))
+        strings |= set(texts_in(identity.values.values())) if watch.whole_folders else set()
         watch.mention(strings, absent=bool(LOOKS_FOR_FILES & identity.mentions.attributes))
         for pattern in cell.chosen.files:
             watch.mention(glob.glob(pattern, recursive=True))

@@ -143,6 +143,17 @@ _OF_POLARS = frozenset(
 )
 
 
+_TABLES = _OF_POLARS | {"read_table", "read_feather", "read_orc", "read_deltalake", "dataset", "parquet_dataset"}
+_TABLES |= {"ParquetDataset", "DeltaTable"}
+_READ_TABLES = frozenset({"polars", "pyarrow", "duckdb", "deltalake"})
+
+
+def reads_tables(identity: Identity) -> bool:
+    """May it have a library read files, or folders of them, in C?"""
+    names = _TABLES & (identity.mentions.attributes | identity.mentions.reads)
+    return bool(names) and any(_root_package(value) in _READ_TABLES for value in identity.values.values())
+
+
 def _reads_unseen(running: Running) -> bool:
     """Does it have polars read files, and not one name of a file has come by?"""
     reads = _OF_POLARS & running.identity.mentions.attributes and not running.watch.has_read
@@ -358,9 +369,11 @@ def _root_package(value: Any) -> str:
 
 
 def modules_in(identity: Identity) -> dict[str, dict[str, Any]]:
-    """The user's modules among the inputs, and what their names are bound to."""
+    """The user's modules among the inputs, and what their names are bound to. Not which warnings Python has shown for
+    them: it keeps that in the module, too."""
     modules = {n: v for n, v in identity.values.items() if isinstance(v, types.ModuleType) and is_user_code(v)}
-    return {name: dict(vars(module)) for name, module in modules.items()}
+    shown = "__warningregistry__"
+    return {label: {n: v for n, v in vars(module).items() if n != shown} for label, module in modules.items()}
 
 
 def digest_of(name: str, user_ns: dict[str, Any]) -> str:

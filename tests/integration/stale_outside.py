@@ -27,6 +27,13 @@ _DYNAMIC = (
     "    return made\nimport os\n"
 )
 
+_TABLES = (
+    "import os, pathlib, shutil, pandas as pd, pyarrow as pa, pyarrow.parquet as pq\n"
+    "def put(path, value):\n    os.makedirs(os.path.dirname(path), exist_ok=True)\n"
+    "    pq.write_table(pa.table({'a': [value]}), path)\n"
+    "shutil.rmtree('t1', True); put('t1/a.parquet', 1); put('t1/p=1/a.parquet', 1); where = {'in': {'it': 't1'}}"
+)
+
 MODULES = {
     "a module given to a function": (
         _made("om1.py", "LR = 1") + "def train(c): return c.LR * 10",
@@ -300,6 +307,36 @@ AROUND = {
         "import polars as pl\nn = 'pn'; open('pn.csv', 'w').write('a\\n1\\n')",
         "open('pn.csv', 'w').write('a\\n5\\n')",
         "r = pl.read_csv(f'{n}.csv')['a'].to_list()",
+        "r",
+    ),
+    "a file that is new in a table of many": (
+        _TABLES,
+        "put('t1/b.parquet', 2)",
+        "s = int(pd.read_parquet(pathlib.Path('.') / 't1').a.sum())",
+        "s",
+    ),
+    "a file that has changed in a table of many": (
+        _TABLES,
+        "put('t1/p=1/a.parquet', 3)",
+        "s = sum(pq.read_table(where['in']['it'])['a'].to_pylist())",
+        "s",
+    ),
+    "a file of a dataset of Arrow": (
+        _TABLES + "; import pyarrow.dataset as ds; d = ds.dataset('t1')",
+        "put('t1/a.parquet', 4)",
+        "s = sum(d.to_table()['a'].to_pylist())",
+        "s",
+    ),
+    "a file in a folder that another program is given": (
+        "import os, subprocess; os.makedirs('t2/in', exist_ok=True); open('t2/in/a', 'w').write('1')",
+        "open('t2/in/a', 'w').write('2')",
+        "found = subprocess.check_output(['grep', '-r', '', 't2'])",
+        "found",
+    ),
+    "a file that fits a pattern of the shell": (
+        "import os, shutil\nshutil.rmtree('t3', True); os.makedirs('t3'); open('t3/a', 'w').write('1')",
+        "open('t3/b', 'w').write('2')",
+        "r = os.popen('cat t3/*').read()",
         "r",
     ),
     "a half-used iterator whose first part is over": (

@@ -631,3 +631,12 @@ def test_what_is_over_keeps_nothing_from_being_restored(kernel: Kernel, tmp_path
     shown = kernel.run(f"%%checkpointed\n{cell}")
     assert shown.status == "restored", shown.line
     assert kernel.run("x").result == "[3, 2, 1]"
+
+
+def test_a_module_that_warns_is_no_other_module(kernel: Kernel, tmp_path: Path) -> None:
+    """Python notes in a module which warnings it has shown for it."""
+    (tmp_path / "warns1.py").write_text("import warnings\ndef f():\n    warnings.warn('look')\n    return 1\n")
+    cells = "import sys; sys.path.insert(0, '.')\nimport warns1", "%%checkpointed\nr = warns1.f()"
+    kernel.run(cells[0])
+    assert "saved r" in kernel.run(cells[1]).line
+    assert again(kernel, *cells).status == "restored"
