@@ -1,6 +1,8 @@
 """Types whose own pickle brings back something that looks the same and behaves differently.
 
-    for a view of a dict      cloudpickle writes a copy: keys added later would not show
+    for a view of a dict, a mapping proxy    cloudpickle writes a copy: keys added later would not show
+    for an object whose `__dict__` somebody else holds, or that is its own    pickle gives it another dict
+    for `weakref.finalize`    pickle writes a name for it: nothing would be done in the end
     for a dict's iterator     pickle writes a list: it would not notice that the dict has changed meanwhile
     for a list's iterator     pickle moves it back to the end of a list that has meanwhile become shorter
     for an exception          pickle leaves out its cause and context
@@ -28,6 +30,7 @@ import itertools
 import operator
 import os
 import pickle
+import sys
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -72,6 +75,64 @@ def _reduce_view(view: Any) -> Any:
 
 def _view(of: dict[Any, Any], name: str) -> Any:
     return getattr(of, name)()
+
+
+def _reduce_proxy(proxy: Any) -> Any:
+    of = gc.get_referents(proxy)[0]
+    if type(of) is dict and {"__module__", "__doc__"} <= of.keys():
+        raise pickle.PicklingError("a view of the attributes of a class")
+    return types.MappingProxyType, (of,)
+
+
+def keeps_attributes(kind: type) -> bool:
+    """Is the dict of its attributes what pickle writes of an instance, and fills another one with?"""
+    says = {"__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"}
+    others = any(says & vars(cls).keys() for cls in type.mro(kind) if cls is not object)
+    return bool(kind.__dictoffset__) and not others
+
+
+def shares_attributes(obj: Any) -> bool:
+    """Is the dict of its attributes held by anybody else?"""
+    return sys.getrefcount(obj.__dict__) > ALONE
+
+
+def reduce_sharing(obj: Any) -> Any:
+    """So that the dict of its attributes is that very dict again."""
+    made = obj.__reduce_ex__(5)
+    function, args, state, items, pairs = (*made, None, None, None)[:5]
+    attributes = state[0] if isinstance(state, tuple) and len(state) == 2 else state
+    try:
+        if attributes is not obj.__dict__:
+            raise TypeError
+        object.__setattr__(obj, "__dict__", attributes)  # can it be given one?
+    except (TypeError, AttributeError):
+        raise pickle.PicklingError("something else holds the dict of its attributes") from None
+    return function, args, state, items, pairs, _adopt
+
+
+def _adopt(obj: Any, state: Any) -> None:
+    attributes, slots = state if isinstance(state, tuple) else (state, {})
+    object.__setattr__(obj, "__dict__", attributes)
+    for name, value in (slots or {}).items():
+        object.__setattr__(obj, name, value)
+
+
+def _reduce_simple(obj: Any) -> Any:
+    if shares_attributes(obj):
+        raise pickle.PicklingError("something else holds the dict of its attributes")
+    return NotImplemented
+
+
+class _Alone:
+    """One whose attributes nobody else has."""
+
+    def __init__(self) -> None:
+        self.there = True
+
+
+_alone = _Alone()
+ALONE = sys.getrefcount(_alone.__dict__)
+"""References to the dict of attributes, as they are counted, if nobody but the object has it."""
 
 
 def _reduce_iterator(iterator: Any) -> Any:
@@ -146,7 +207,9 @@ def _reduce_container(obj: Any) -> Any:
     if base is frozenset:
         return frozenset.__new__, (kind, content), state, None, None, _set_state
     made = kind, base, unpickled.made_with(obj, base)
-    return _make_container, made, (base, content, state), None, None, _fill_container
+    adopts = state is not None and state is getattr(obj, "__dict__", None) and shares_attributes(obj)
+    fill = _fill_adopting if adopts else _fill_container
+    return _make_container, made, (base, content, state), None, None, fill
 
 
 def _state_of(obj: Any) -> Any:
@@ -185,6 +248,12 @@ def _fill_container(obj: Any, state: tuple[Any, tuple[Any, ...], Any]) -> None:
         (base.update if base is set else base.extend)(obj, content)
     if own is not None:
         _set_state(obj, own)
+
+
+def _fill_adopting(obj: Any, state: tuple[Any, tuple[Any, ...], Any]) -> None:
+    base, content, attributes = state
+    _fill_container(obj, (base, content, None))
+    object.__setattr__(obj, "__dict__", attributes)
 
 
 def _reduce_losing(obj: Any) -> Any:
@@ -325,4 +394,7 @@ _exact: dict[type, Reducer] = {
     **dict.fromkeys(_places, _reduce_place),
     type(iter(_set)): _refuse("an iterator over a set: its order is another one next time"),
     memoryview: _reduce_memory,
+    types.MappingProxyType: _reduce_proxy,
+    types.SimpleNamespace: _reduce_simple,
+    weakref.finalize: _refuse("something to be done when an object is gone"),
 }

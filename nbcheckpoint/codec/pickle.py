@@ -31,6 +31,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
+from sys import getrefcount
 from typing import Any, Literal, NamedTuple, cast
 
 import cloudpickle
@@ -259,6 +260,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         kind = type(obj)
         if kind in patience.endless:
             patience.check(kind)
+        if kind in _with_attributes:  # as `shares_attributes` does, without a call for each of 100,000 instances
+            return NotImplemented if getrefcount(obj.__dict__) <= faithful.ALONE else faithful.reduce_sharing(obj)
         if kind in _plain:
             return NotImplemented
         reducer = _reducers[kind] if kind in _reducers else _find_reducer(kind)
@@ -287,6 +290,9 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             if made is not NotImplemented:
                 return made
         elif reducer is None and not issubclass(kind, (type, types.FunctionType)):
+            if kind not in self.dispatch_table and faithful.keeps_attributes(kind):
+                _with_attributes.add(kind)
+                return faithful.reduce_sharing(obj) if faithful.shares_attributes(obj) else NotImplemented
             _plain.add(kind)
         return super().reducer_override(obj)
 
@@ -308,6 +314,8 @@ Reducer = Callable[[Any], Any]
 _reducers: dict[type, Reducer | None] = {}
 _plain: set[type] = set()
 """Types whose instances are left to pickle."""
+_with_attributes: set[type] = set()
+"""The same, unless somebody else holds the dict of an instance's attributes."""
 _registered: dict[str, Reducer] = {}
 
 
@@ -319,6 +327,7 @@ def register_reducer(type_path: str, reducer: Reducer) -> None:
     _registered[type_path] = reducer
     _reducers.clear()
     _plain.clear()
+    _with_attributes.clear()
 
 
 def _find_reducer(kind: type) -> Reducer | None:

@@ -12,6 +12,7 @@ does every word in the texts among the inputs. Code that could read anything at 
 from __future__ import annotations
 
 import ast
+import atexit
 import builtins
 import gc
 import itertools
@@ -495,6 +496,8 @@ def never_saved(identity: Identity, namespace: dict[str, Any], own: Names, histo
     modules = [value for value in identity.values.values() if isinstance(value, types.ModuleType)]
     if gc in modules and {"get_objects", "get_referrers"} & direct.attributes:
         return "it asks the garbage collector what there is"
+    if atexit in modules and "register" in direct.attributes:
+        return "it says what is to be done when the kernel ends"
     if "getattr" in reads and any(map(is_user_code, modules)):
         return "it uses getattr() and a module of yours: what it reads there cannot be known"
     if {"setattr", "delattr"} & own.reads and modules:

@@ -26,6 +26,7 @@ from __future__ import annotations
 import abc
 import copyreg
 import enum
+import gc
 import importlib.util
 import pickle
 import sys
@@ -517,6 +518,8 @@ class _DigestPickler(pickle.Pickler):
             return ("library", package_of(type(obj.__self__)), obj.__name__)
         if kind is types.MethodType and not _is_of_its_class(obj):
             return ("method", obj.__func__, obj.__self__)
+        if kind is types.MappingProxyType:
+            return ("proxy", gc.get_referents(obj)[0])
         if is_mutable(kind):
             return self._mutable(obj)
         return self._content(obj) if unpickled.container_of(kind) is not None else None

@@ -449,6 +449,56 @@ DATA = {
         "r = df.nbc_test.f()",
         "r",
     ),
+    "the dict of an instance": (
+        "class A: pass\na = A(); a.x = 1",
+        "a = A(); a.x = 1",
+        "d = a.__dict__; d['y'] = 2",
+        "d is a.__dict__, d.update(z=3), a.z",
+    ),
+    "the dict of an instance with slots": (
+        "class S: __slots__ = ('s',)\nclass A(S): pass",
+        "",
+        "a = A(); a.s, a.x = 1, 2; box = [a.__dict__]",
+        "box[0] is a.__dict__, a.s, a.x",
+    ),
+    "a dict that is its own attributes": (
+        "class Config(dict):\n    def __init__(self, **given):\n        super().__init__(given)\n"
+        "        self.__dict__ = self",
+        "",
+        "c = Config(lr=1)\nc.lr = 5",
+        "c['lr'], setattr(c, 'n', 2), c['n'], c.__dict__ is c",
+    ),
+    "a dict that is its own attributes, and counts": (
+        "class Config(dict):\n    def __init__(self, **given):\n        super().__init__(given)\n"
+        "        self.__dict__ = self\n    def __getitem__(self, name): return (name, super().__getitem__(name))",
+        "",
+        "c = Config(lr=1)\nc.lr = 5",
+        "c['lr'], setattr(c, 'n', 2), c['n'], c.__dict__ is c",
+    ),
+    "the dict of a namespace": (
+        "import types",
+        "",
+        "n = types.SimpleNamespace(a=1); d = n.__dict__",
+        "d is n.__dict__",
+    ),
+    "a mapping proxy": (
+        "import types",
+        "",
+        "d = {'a': 1}; m = types.MappingProxyType(d)",
+        "d.update(b=2), dict(m), type(m).__name__",
+    ),
+    "a mapping proxy of what has changed": (
+        "import types; d = {'a': 1}; m = types.MappingProxyType(d)",
+        "d['a'] = 2",
+        "r = m['a']",
+        "r",
+    ),
+    "what is to be done when an object is gone": (
+        "import weakref\nclass A: pass\nlog = []",
+        "log.clear()",
+        "a = A(); end = weakref.finalize(a, log.append, 1)",
+        "globals().pop('a') is None, log",
+    ),
     "a view of a dict": ("d = {'a': 1}", "d = {'a': 1}", "ks = d.keys()", "(d.update(b=2), len(ks))"),
     "the length of a deque": (
         "import collections\nq = collections.deque([1], maxlen=1)",
@@ -628,6 +678,12 @@ AROUND = {
         "open('made2', 'w').write('other')",
         "r = os.system('cp in4 made2')",
         "open('made2').read()",
+    ),
+    "a folder that goes when its object goes": (
+        "import os, tempfile",
+        "",
+        "folder = tempfile.TemporaryDirectory(); n = open(os.path.join(folder.name, 'a'), 'w').write('1')",
+        "os.listdir(folder.name)",
     ),
     # Of a library that no other case of the same kernel needs whole.
     "a number of a library": (

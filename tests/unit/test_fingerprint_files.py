@@ -137,13 +137,24 @@ def test_a_file_that_another_program_did_not_find_must_not_come(
 
 
 def test_what_a_program_is_told_that_is_no_file_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words, folders, what is far too long to be a path, what cannot be one."""
+    """Words, the folder all of it happens in, what is far too long to be a path, what cannot be one."""
     monkeypatch.chdir(tmp_path)
-    Path("folder").mkdir()
     long = "x" * 5000
-    assert told(lambda: subprocess.run(["sh", "-c", f"test folder -a {long} -a ~nobody/é -gt 1"], check=False)) == {}
+    assert told(lambda: subprocess.run(["sh", "-c", f"test . -a {long} -a ~nobody/é -gt 1"], check=False)) == {}
     with pytest.raises(ValueError, match="null byte"):
         told(lambda: subprocess.run(["echo", "a\0b"], check=False))
+
+
+def test_a_folder_a_program_is_told_of_counts_unless_it_puts_something_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another file in the folder of results must not make everything run again that has put one there."""
+    monkeypatch.chdir(tmp_path)
+    Path("data/in").mkdir(parents=True)
+    Path("data/in/a").write_text("1")
+    Path("out").mkdir()
+    found = told(lambda: subprocess.run(["cp", "-r", "data", "out"], check=True))
+    assert found.keys() == {"data", "in", "a"}
 
 
 def test_a_loop_goes_on_though_a_program_has_written_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
