@@ -6,8 +6,6 @@ A row of a structured array is a scalar, and a view all the same: writing to it 
 from __future__ import annotations
 
 import sys
-from array import array as array_of_numbers
-from mmap import mmap
 from typing import Any
 
 
@@ -63,6 +61,18 @@ def owner_of(array: Any) -> Any:
     return root if base is None else base
 
 
+def is_one_block(owner: Any) -> bool:
+    """Is that memory, so that the distance between two places in it means something? An object of a library's may have
+    several blocks of it, which lie elsewhere next time: a tree of scikit-learn's."""
+    if is_array(owner):
+        return True
+    try:
+        memoryview(owner).release()
+    except (TypeError, ValueError, BufferError):
+        return False
+    return True
+
+
 def address(array: Any) -> int:
     """Where its first item lies."""
     return int(array.__array_interface__["data"][0])
@@ -88,12 +98,6 @@ def bounds(array: Any) -> tuple[int, int]:
     for count, stride in zip(array.shape, array.strides, strict=True):
         low, high = low + min(0, (count - 1) * stride), high + max(0, (count - 1) * stride)
     return low, high + int(array.itemsize)
-
-
-def is_one_memory(owner: Any) -> bool:
-    """Does what arrays belong to have one piece of memory? An object of some library's may hand out several, which lie
-    anywhere: the nodes of a tree, and their values."""
-    return is_array(owner) or isinstance(owner, (bytes, bytearray, memoryview, array_of_numbers, mmap))
 
 
 def _behind(base: Any, array: Any) -> Any:

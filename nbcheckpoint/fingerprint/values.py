@@ -423,7 +423,7 @@ class Digester:
     def meet_memory(self, label: str, array: Any) -> tuple[str, int, int] | None:
         """The same for the memory of an array: views of one array share theirs."""
         root, at = bases.owner_of(array), bases.address(array)
-        if not bases.is_one_memory(root):
+        if not bases.is_one_block(root):
             root = self._met_there(root, array)
         known = self._roots.get(id(root))
         if known is None:
@@ -495,7 +495,8 @@ class _DigestPickler(pickle.Pickler):
             return self._sorted(obj)
         if isinstance(obj, (type, types.FunctionType)):
             if is_user_code(obj):
-                return ("code", self._digester.deep(self._label, obj))
+                found = self._digester.deep(self._label, obj)
+                return ("code", found, "replaced") if _is_replaced(obj) else ("code", found)
             if isinstance(obj, types.FunctionType):
                 return (
                     ("library", self._digester.digest(self._label, obj)) if not obj.__closure__ else self._closure(obj)
@@ -625,6 +626,17 @@ class _DigestPickler(pickle.Pickler):
         if len(kinds) == 1 and kinds <= set(_SORTABLE):
             return (type(obj).__name__, sorted(obj))
         return (type(obj).__name__, sorted(self._digester.data(self._label, item) for item in obj))
+
+
+def _is_replaced(obj: Any) -> bool:
+    """A class of the notebook's whose name another one has got, be it the same code run again? Its instances are no
+    instances of that."""
+    if not isinstance(obj, type) or home_of(obj) != "__main__":
+        return False
+    found: Any = sys.modules.get("__main__")
+    for part in name_of(obj).split("."):
+        found = getattr(found, "__dict__", {}).get(part)
+    return isinstance(found, type) and found is not obj
 
 
 def _hides(kind: type) -> bool:

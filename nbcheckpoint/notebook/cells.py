@@ -629,6 +629,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             rng_before=rng.states(),
             settings_before=settings.states(),
             around=around.look(),
+            logs_to=leaves.logs_to(),
             calls_before=len(context.called),
             asked_before=len(context.asked),
             figures=Figures(),
@@ -697,7 +698,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             whole = seconds + (loops_.before_seconds if loops_ is not None else 0.0)
             draft = leaves.draft(running, self.shell.user_ns, self._place(cell, running), whole)
             chosen = cell.chosen.save or cell.chosen.skip
-            if whole < QUICK_SECONDS and not chosen and leaves.leaves_nothing(draft, outputs):
+            if whole < QUICK_SECONDS and not chosen and leaves.acts_elsewhere(running, draft, outputs):
                 return  # it just runs again
             done.problem = draft.problem or self._too_large(cell, draft.values, whole)
             if draft.problem:

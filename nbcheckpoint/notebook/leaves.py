@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import logging
 import os
 import re
 import sys
@@ -75,6 +76,8 @@ class Running:
     rng_before: dict[str, Any]
     settings_before: dict[str, Any]
     around: Around
+    logs_to: frozenset[int]
+    """The handlers of loggers."""
     calls_before: int
     """How many flows had been called."""
     asked_before: int
@@ -396,12 +399,22 @@ def not_there(checkpoint: Checkpoint) -> set[str]:
     return {item.name for item in checkpoint.conditions if item.digest == ABSENT}
 
 
+def logs_to() -> frozenset[int]:
+    """Where loggers write to, by the handlers they have."""
+    loggers = [logging.root, *logging.root.manager.loggerDict.values()]
+    found = (handler for logger in loggers for handler in getattr(logger, "handlers", ()))
+    return frozenset(id(handler) for handler in found if not isinstance(handler, logging.NullHandler))
+
+
 def _mentions_drawing(running: Running) -> bool:
     return any(_root_package(value) in _DRAWS for value in running.identity.values.values())
 
 
-def leaves_nothing(draft: Draft, outputs: Sequence[Any]) -> bool:
-    """Nothing at all that could be seen? Then what it does is done elsewhere: it sets an option of some library."""
+def acts_elsewhere(running: Running, draft: Draft, outputs: Sequence[Any]) -> bool:
+    """Nothing at all that could be seen? Then what it does is done elsewhere: it sets an option of some library. Or it
+    has said where a log is to be written?"""
+    if running.logs_to != logs_to():
+        return True
     left = draft.checkpoint
     values = [name for name in draft.values if not name.startswith(settings.PREFIX)]
     kept = left is not None and [file for file in left.files if file.digest not in (files.MISSING, files.FOLDER)]

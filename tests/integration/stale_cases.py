@@ -94,6 +94,12 @@ CODE = {
         "r = a.m()",
         "r",
     ),
+    "a class that is defined once more": (
+        "class A: pass\na = A()",
+        "class A: pass",
+        "r = isinstance(a, A)",
+        "r",
+    ),
     "the class of an instance": (
         "class A:\n    v = 1\nclass B:\n    v = 2\na = A()",
         "a.__class__ = B",
@@ -678,6 +684,12 @@ AROUND = {
         "open('made2', 'w').write('other')",
         "r = os.system('cp in4 made2')",
         "open('made2').read()",
+    ),
+    "where a log is written": (
+        "import logging; log = logging.getLogger('nbc_test'); log.setLevel('INFO')",
+        "log.handlers.clear()",
+        "log.addHandler(logging.FileHandler('said.log', 'w'))",
+        "log.info('here'), open('said.log').read()",
     ),
     "a folder that goes when its object goes": (
         "import os, tempfile",

@@ -640,3 +640,16 @@ def test_a_module_that_warns_is_no_other_module(kernel: Kernel, tmp_path: Path) 
     kernel.run(cells[0])
     assert "saved r" in kernel.run(cells[1]).line
     assert again(kernel, *cells).status == "restored"
+
+
+def test_a_model_of_trees_is_known_again(kernel: Kernel) -> None:
+    """What a tree of scikit-learn's is made of lies in several places, which are other ones in the next kernel."""
+    cells = (
+        "import numpy as np\nfrom sklearn.ensemble import RandomForestClassifier\nX = np.arange(60.).reshape(20, 3)",
+        "%%checkpointed\nmodel = RandomForestClassifier(3, random_state=0).fit(X, X[:, 0] > 30)",
+        "%%checkpointed\np = model.predict_proba(X)",
+    )
+    for cell in cells:
+        kernel.run(cell)
+    for _ in range(2):
+        assert again(kernel, *cells).status == "restored"
