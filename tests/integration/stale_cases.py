@@ -429,6 +429,12 @@ DATA = {
         "m[1] = 5",
         "m.tolist(), m.hardmask",
     ),
+    "what a masked array is filled with": (
+        "import numpy as np",
+        "",
+        "m = np.ma.array([1, 2], mask=[0, 1])",
+        "m.astype(float).filled().tolist()",
+    ),
     "another name for drawing": (
         "import random, numpy as np",
         "",
