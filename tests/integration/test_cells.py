@@ -653,3 +653,32 @@ def test_a_model_of_trees_is_known_again(kernel: Kernel) -> None:
         kernel.run(cell)
     for _ in range(2):
         assert again(kernel, *cells).status == "restored"
+
+
+@pytest.mark.parametrize(
+    ("defined", "made"),
+    [
+        ("class A:\n    known = []", "a = A()"),
+        (
+            "from sklearn.base import BaseEstimator, ClassifierMixin\nclass A(ClassifierMixin, BaseEstimator): pass",
+            "a = A()",
+        ),
+        ("import pandas as pd\nclass A(pd.DataFrame):\n    _metadata = ['unit']", "a = A({'x': [1]})"),
+    ],
+)
+def test_what_a_class_holds_does_not_keep_its_instances_from_being_saved(
+    kernel: Kernel, defined: str, made: str
+) -> None:
+    cells = defined, f"%%checkpointed\n{made}"
+    kernel.run(cells[0])
+    assert "saved a" in kernel.run(cells[1]).line
+    assert again(kernel, *cells).status == "restored"
+    assert kernel.run("type(a) is A").result == "True"
+
+
+def test_what_is_a_classes_own_is_not_saved_apart_from_it(kernel: Kernel) -> None:
+    cells = "class A:\n    known = []\nold = A()", "%%checkpointed\na = A(); a.mine = A.known"
+    for cell in cells:
+        kernel.run(cell)
+    again(kernel, *cells)
+    assert kernel.run("a.mine is A.known").result == "True"
