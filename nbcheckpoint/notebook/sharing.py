@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from typing import Any, NamedTuple
 
-from nbcheckpoint import bases, over, tensors, unpickled
+from nbcheckpoint import bases, constants, over, tensors, unpickled
 from nbcheckpoint.codec.pickle import is_live
 from nbcheckpoint.fingerprint.values import is_mutable
 from nbcheckpoint.notebook.namespace import is_user_name
@@ -118,13 +118,24 @@ def _told_by_walking(
 
 
 def _share(mine: Reached, theirs: Reached) -> bool:
-    if not mine.found.keys().isdisjoint(theirs.found.keys() | theirs.lent.keys()):
+    if not mine.found.keys().isdisjoint(theirs.lent.keys()):
+        return True
+    common = mine.found.keys() & theirs.found.keys()
+    if common and not common <= _of_libraries([mine.found[key] for key in common]):
         return True
     if not mine.lent.keys().isdisjoint(theirs.found.keys()):
         return True
     both = [(mine.lent[key], theirs.lent[key]) for key in mine.lent.keys() & theirs.lent.keys()]
     # Of those who do not keep count of each other, one would write and the other see it.
     return any(a.among != b.among for a, b in both if a.among and b.among and _is_array(a.memory))
+
+
+def _of_libraries(objects: Collection[Any]) -> set[int]:
+    """Those that some library has among its own, and what they lead to: they are everybody's."""
+    some = any(constants.of_package(package_of(kind)) for kind in set(map(type, objects)))
+    own = [obj for obj in objects if constants.is_of_library(obj)] if some else []
+    reached = _reachable(own, [MAX_WALK]) if own else None
+    return set(reached.found) if reached is not None else set()
 
 
 def _told_by_counts(

@@ -682,3 +682,14 @@ def test_what_is_a_classes_own_is_not_saved_apart_from_it(kernel: Kernel) -> Non
         kernel.run(cell)
     again(kernel, *cells)
     assert kernel.run("a.mine is A.known").result == "True"
+
+
+def test_two_models_that_share_a_constant_of_their_library_are_two(kernel: Kernel) -> None:
+    cells = (
+        "import numpy as np\nfrom sklearn.ensemble import HistGradientBoostingClassifier as Boosting",
+        "%%checkpointed\na = Boosting(max_iter=2).fit(np.arange(60.).reshape(20, 3), np.arange(20) > 9)",
+        "%%checkpointed\nb = Boosting(max_iter=3).fit(np.arange(60.).reshape(20, 3), np.arange(20) > 9)",
+    )
+    for cell in cells:
+        kernel.run(cell)
+    assert again(kernel, *cells).status == "restored"
