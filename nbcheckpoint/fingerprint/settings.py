@@ -25,7 +25,7 @@ from blake3 import blake3
 
 PREFIX = "set:"
 """No identifier contains a colon, so these never clash with a variable."""
-DISPLAY = frozenset({"set:numpy display", "set:pandas display", "set:matplotlib"})
+DISPLAY = frozenset({"set:numpy display", "set:pandas display", "set:polars display", "set:matplotlib"})
 
 _PRINTING = {
     "edgeitems": 3,
@@ -43,6 +43,15 @@ _PRINTING = {
 }
 _ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 _TORCH = {"grad": True, "dtype": "torch.float32", "deterministic": False, "precision": "highest"}
+_POLARS = {
+    "set_fmt_float": "mixed",
+    "set_float_precision": None,
+    "set_thousands_separator": "",
+    "set_decimal_separator": ".",
+    "set_trim_decimal_zeros": False,
+}
+_NOT_SHOWN = frozenset({"POLARS_ENGINE_AFFINITY", "POLARS_VERBOSE", "POLARS_WARN_UNSTABLE"})
+"""Options of polars that do not change what is shown."""
 _SHOWN = ("display.", "styler.", "plotting.")
 _CATEGORIES = ("LC_NUMERIC", "LC_TIME", "LC_COLLATE", "LC_MONETARY")
 _recursion = sys.getrecursionlimit()
@@ -183,6 +192,23 @@ def _put_matplotlib(state: State) -> None:
         dict.__setitem__(now, key, value)
 
 
+def _read_polars() -> State:
+    config: Any = getattr(_loaded("polars"), "Config", None)
+    if not hasattr(config, "state"):
+        return {}
+    now = config.state(if_set=True)
+    return {name: value for name, value in now.items() if _differs(value, _POLARS.get(name)) and name not in _NOT_SHOWN}
+
+
+def _put_polars(state: State) -> None:
+    """Those that are not in the environment, which is not put back."""
+    import polars
+
+    for name, default in _POLARS.items():
+        if hasattr(polars.Config, name):
+            getattr(polars.Config, name)(state.get(name, default))
+
+
 def _read_sklearn() -> State:
     config = _loaded("sklearn._config")
     return _other(config.get_config(), config._global_config) if hasattr(config, "_global_config") else {}
@@ -293,6 +319,7 @@ _SETTINGS = (
     Setting("pandas display", _read_pandas(True), _put_pandas(True)),
     Setting("pandas", _read_pandas(False), _put_pandas(False)),
     Setting("matplotlib", _read_matplotlib, _put_matplotlib),
+    Setting("polars display", _read_polars, _put_polars),
     Setting("sklearn", _read_sklearn, _put_sklearn),
     Setting("torch", _read_torch, _put_torch),
     Setting("decimal", _read_decimal, _put_decimal),

@@ -771,6 +771,18 @@ AROUND = {
         "r = str(df)",
         "(r, pd.reset_option('display.max_rows'))",
     ),
+    "how polars prints": (
+        "import polars as pl; pl.Config.restore_defaults(); t = pl.DataFrame({'a': range(9)})",
+        "_ = pl.Config.set_tbl_rows(4)",
+        "r = str(t)",
+        "(r, pl.Config.restore_defaults() is None)",
+    ),
+    "how polars writes numbers": (
+        "import polars as pl; pl.Config.restore_defaults(); t = pl.DataFrame({'a': [1234567.0]})",
+        "_ = pl.Config.set_float_precision(1)",
+        "r = str(t)",
+        "(r, pl.Config.restore_defaults() is None)",
+    ),
     "decimals": (
         "import decimal\ndecimal.getcontext().prec = 5",
         "decimal.getcontext().prec = 7",
