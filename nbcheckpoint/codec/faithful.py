@@ -32,6 +32,7 @@ import os
 import pickle
 import sys
 import types
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any

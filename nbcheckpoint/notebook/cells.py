@@ -140,7 +140,9 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
     # What IPython calls
 
     def pre_run_cell(self, info: Any) -> None:
-        self._cells.append(Cell(info, id_of(info, self.shell, inner=bool(self._cells)), undo=tracebacks.clean(self.shell)))
+        self._cells.append(
+            Cell(info, id_of(info, self.shell, inner=bool(self._cells)), undo=tracebacks.clean(self.shell))
+        )
         everyone = self.shell.ast_transformers
         if self in everyone and everyone[-1] is not self:  # those of the user's are to see the user's code
             everyone.remove(self)

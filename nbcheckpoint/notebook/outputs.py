@@ -171,7 +171,7 @@ class Taps:
             self._tap(stream, "write", noted, in_vain=name == "stdout")
         except (AttributeError, TypeError):
             # A terminal's stream takes no attributes: stand in front of it instead.
-            setattr(sys, name, _Tee(stream, self._tapped(noted, stream.write)))
+            setattr(sys, name, _Tee(stream, self._tapped(noted, stream.write, in_vain=False)))
             self._undo.append(lambda: setattr(sys, name, stream))
 
 
