@@ -264,11 +264,11 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             return NotImplemented if getrefcount(obj.__dict__) <= faithful.ALONE else faithful.reduce_sharing(obj)
         if kind in _plain:
             return NotImplemented
+        if kind in weak.KINDS:
+            return self.weak.reduce(obj)
         reducer = _reducers[kind] if kind in _reducers else _find_reducer(kind)
         if is_array(obj):
             return self.memory.reduce(obj, reducer)
-        if kind in weak.KINDS:
-            return self.weak.reduce(obj)
         if reducer is not None:
             if reducer is tensors.reduce_memory:
                 self.memory.of_tensors.append(obj)
@@ -441,8 +441,8 @@ def _where(name: str, value: Any, definitions: Definitions, *, seconds: float = 
 
 
 def _parts(value: Any) -> Sequence[tuple[str, Any]]:
-    if type(value) in over.reducers():
-        return ()  # it says itself what is wrong
+    if type(value) in weak.KINDS or type(value) in over.reducers():
+        return ()  # they say themselves what is wrong
     if isinstance(value, dict):
         return [(f"[{key!r:.40}]" if type(key) in (str, int) else "[…]", item) for key, item in value.items()]
     if isinstance(value, (list, tuple)):

@@ -517,7 +517,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         path = _database(os.fsdecode(args[0])) if isinstance(args[0], (str, bytes, os.PathLike)) else ""
         if path:
             _note(path, reads=True, writes=False)
-    elif event in ("os.listdir", "os.scandir"):
+    elif event in ("os.listdir", "os.scandir") and not _by_an_importer(sys._getframe(1)):
         path = os.fsdecode(args[0]) if isinstance(args[0], bytes) else args[0]
         if path is None or isinstance(path, (str, os.PathLike)):
             _note(os.fspath(path or "."), reads=True, writes=False)
@@ -566,6 +566,11 @@ def _note_start(command: Sequence[Any], folder: Any, *, by_the_user: bool) -> No
             watch.note_told(told)
         if by_the_user:
             watch.note_start(command)
+
+
+def _by_an_importer(frame: Any) -> bool:
+    """Python looks for modules in folders whenever it is asked for one, or just where a package lies."""
+    return bool(frame.f_globals.get("__name__") == "importlib._bootstrap_external")
 
 
 def _by_an_import(frame: Any) -> bool:

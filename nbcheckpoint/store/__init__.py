@@ -107,6 +107,7 @@ class Store(Loading, Saving):
     Several at once, for quick work:
 
     >>> later = store.save(draft, {"x": [1, 2], "n": 4}, defer=True).checkpoint.id
+    >>> store.let_go({})
     >>> store.flush()
     >>> found = store.diff(id, later).values[0]
     >>> found.name, found.change
