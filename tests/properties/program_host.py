@@ -30,8 +30,9 @@ import tempfile
 import threading
 import traceback
 import types
+import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -192,6 +193,14 @@ class Describer:
             return f"cached {value.cache_info()} {self.describe(value.__wrapped__)}"
         if isinstance(value, types.GeneratorType):
             return "generator"
+        if isinstance(value, weakref.ref):
+            return f"weak {self.describe(value())}"
+        if isinstance(value, type(threading.Lock())):
+            return f"lock {value.locked()}"
+        if isinstance(value, Future):
+            return f"future {self.describe(value.result())}"
+        if isinstance(value, ThreadPoolExecutor):
+            return f"executor {value._shutdown}"
         if isinstance(value, BaseException):
             behind = (value.__cause__, value.__context__, value.__suppress_context__)
             return f"{type(value).__name__} {self.describe(value.args)} {self.describe(behind)}"

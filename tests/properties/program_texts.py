@@ -192,6 +192,12 @@ MAKES = (
         "{G} = type({o}).add",
     ),
     *("{G} = (lambda k: lambda v: k.append(v) or len(k))({l})", "{G} = staticmethod(len)", "{G} = {q}.copy"),
+    *("{L} = {o}.seen", "{V} = weakref.ref({o})", "{O} = {v}()", "{V} = threading.Lock()", "{L} = Box.seen"),
+    *(
+        "with ThreadPoolExecutor(1) as v0: {L} = list(v0.map(abs, {l}))",
+        "with ThreadPoolExecutor(1) as v0: {V} = v0.submit(sum, {l})",
+        "with open('p1.txt') as v0: {T} = v0.read()",
+    ),
 )
 
 CHANGES = {
@@ -245,6 +251,7 @@ CHANGES = {
             "{N} = {v} == {v}",
             "{N} = {v} in [{v}]",
         ),
+        *("{v}().data.append({#})", "{v}().seen.append({#})", "{N} = {v}.result()", "{T} = {v}.name"),
     ),
     "s": ("{s}.add({#})", "{s} |= {{#}}", "{s}.discard({#})", "{s} -= {{#}}", "{s}.update({l})", "{s}.clear()"),
     "w": ("{w}.add('yew{#}')", "{w}.discard('oak')", "{N} = sum(len(x) for x in {w})", "{L} = sorted(map(len, {w}))"),
@@ -299,6 +306,8 @@ CHANGES = {
         "{F} = {c}.to_frame()",
     ),
     "o": (
+        *("{o}.seen.append({#})", "{o}.up = weakref.ref({o})", "{o}.up().add({#})", "{o}.lock = threading.Lock()"),
+        *("{o}.data = {o}.seen", "type({o}).seen = {l}", "del {o}.up", "{N} = len({o}.seen)"),
         *("{o}.add({#})", "{o}.data = {l}", "{o}.data.append({#})", "{o}.peer = {o}", "{o}.peer.add({#})", "del {o}"),
         *("{o}.n = {o}.n + {#}", "{o}.fn = {g}", "{o}.box = {d}", "{N} = {o}.total()", "{o}.data, {L} = {l}, {o}.data"),
         *(
@@ -577,6 +586,17 @@ class Odd(metaclass=Meta):
         return self
     def total(self):
         return self.made + {n}""",
+        """class Box:
+    made = {#}
+    seen = [{#}]
+    def __init__(self, data):
+        self.data = data
+        self.n = {#}
+    def add(self, v):
+        self.data.append(v)
+        return len(self.seen)
+    def total(self):
+        return self.n + sum(self.seen)""",
     ),
     "Sub": ("class Sub(Box):\n    def add(self, v):\n        self.n += {#}\n        return super().add(v)",),
     "Pair": (

@@ -42,7 +42,9 @@ Pick = Callable[[int], int]
 
 IMPORTS = (
     "import asyncio, collections, contextlib, dataclasses, datetime, decimal, enum, fractions, functools, itertools\n"
-    "import math, os, random, sys, typing\nimport numpy as np, pandas as pd\nfrom IPython.display import display"
+    "import math, os, random, sys, threading, typing, weakref\n"
+    "from concurrent.futures import ThreadPoolExecutor\n"
+    "import numpy as np, pandas as pd\nfrom IPython.display import display"
 )
 IMPORTS_OF_OURS = "import lib, kit, kit.part\nfrom lib import helper, Thing"
 KINDS = "nlmdswtafcogirqv"
