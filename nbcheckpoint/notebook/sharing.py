@@ -23,7 +23,7 @@ import operator
 import sys
 import types
 import weakref
-from collections import Counter, namedtuple
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from typing import Any, NamedTuple
@@ -37,7 +37,6 @@ from nbcheckpoint.whose import home_of, is_user_code, package_of
 _CODE = (
     *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType),
     *(property, classmethod, staticmethod, types.MemberDescriptorType, types.GetSetDescriptorType),
-    type(vars(namedtuple("_", "field"))["field"]),
 )
 _IMMUTABLE = (str, bytes, int, float, complex, bool, type(None), range, slice, type(...), types.TracebackType)
 """A traceback leads to all there is, by way of who called whom; it is not saved, so nothing is shared by way of it."""
@@ -407,11 +406,7 @@ def _held_by(obj: Any) -> Iterator[Any]:
     elif isinstance(obj, (types.BuiltinFunctionType, types.MethodType)):
         yield obj.__self__
     elif isinstance(obj, (type, types.ModuleType)) and is_user_code(obj) and not _is_notebook(obj):
-        for name, value in vars(obj).items():
-            if name == "_field_defaults" and isinstance(obj, type) and issubclass(obj, tuple):
-                yield from value.values()  # a dict every named tuple's class has, to look things up in
-            elif not name.startswith("__"):
-                yield value
+        yield from (value for name, value in vars(obj).items() if not name.startswith("__"))
 
 
 def _is_found_by_name(obj: Any) -> bool:
