@@ -33,18 +33,23 @@ class Recogniser:
         if len(data) < SMALL:
             return digest(data)
         quick = self._quick(data)
-        name = self._names.get(quick)
-        if name is None:
-            name = digest(data)
-            if len(self._names) >= REMEMBERED:
-                self._forget_one()
-            self._names[quick] = name
-        return name
+        return self._names.get(quick) or self._name(data, quick)
 
     def token(self, data: bytes | bytearray | memoryview) -> tuple[str, str | None]:
         """A word that means these bytes in this process, and their name if they have been named before."""
         quick = self._quick(data)
         return quick.hex(), self._names.get(quick)
+
+    def name(self, data: bytes | bytearray | memoryview, token: str) -> str:
+        """The name of bytes that have this token, and none so far."""
+        return self._name(data, bytes.fromhex(token))
+
+    def _name(self, data: bytes | bytearray | memoryview, quick: bytes) -> str:
+        name = digest(data)
+        if len(self._names) >= REMEMBERED:
+            self._forget_one()
+        self._names[quick] = name
+        return name
 
     def _quick(self, data: bytes | bytearray | memoryview) -> bytes:
         return xxhash.xxh3_128_digest(data, self._seed) + len(data).to_bytes(8, "big")

@@ -153,6 +153,7 @@ def identify(
     patched: Sequence[tuple[str, Any]] = (),
     provisional: bool = False,
     deadline: float | None = None,
+    spare: float = 0.0,
 ) -> Identity:
     """Code and inputs of a step about to run in `namespace`.
 
@@ -160,7 +161,7 @@ def identify(
     `patched` is what the user has put into libraries, with labels: anything may depend on that.
     `aliases` names the other variables that share objects with some: a step that changes an object changes them too.
     It is told who refers to those objects just for looking at them.
-    For `provisional` and `deadline` see `Digester`.
+    For `provisional`, `deadline` and `spare` see `Digester`.
     """
     names = names_in(code)
     said = free_names(tree.body) | set(depends) | _words(names.strings, namespace)
@@ -172,13 +173,13 @@ def identify(
     # A module of the user's may be among them: what shares with that is found again when something is to be saved.
     sharing = aliases({label for label in values if label in namespace}, values) & namespace.keys()
     values |= {name: namespace[name] for name in sharing}
-    digester = Digester(provisional=provisional, deadline=deadline)
+    digester = Digester(provisional=provisional, deadline=deadline, spare=spare)
     looked, unidentified, tokens = look(digester, values, ignore)
     named, mentions = mentions, together([mentions, *(mentioned(found) for found, _ in digester.code)])
     hidden = dict(_read_inside(code, digester.code, mentions, values, namespace, granted)) if digester.code else {}
     if hidden:
         values = reach([*values.items(), *hidden.items()])
-        digester = Digester(provisional=provisional, deadline=deadline)
+        digester = Digester(provisional=provisional, deadline=deadline, spare=spare)
         looked, unidentified, tokens = look(digester, values, ignore)
     inputs = tuple(item for item in looked if item.name not in ignore) + tuple(surroundings(mentions, values, private))
     return Identity(

@@ -18,8 +18,11 @@ FREQUENT_SECONDS = 10.0
 """Less work than that may be lost. Saves that are no further apart need not take all of the budget."""
 LOOPS_SHARE = 0.5
 """What they take of it."""
-CAPITAL_SECONDS = 0.25
-"""What may be spent before the user's code has run for long: the first statements of a notebook load its data."""
+CAPITAL_SECONDS, LOOPS_CAPITAL_SECONDS = 0.25, 1.0
+"""What may be spent before the user's code has run for long: the first statements of a notebook load its data. More
+before a loop, which mostly is what takes long, and mostly changes what it works on: a model."""
+NAMING_SHARE = 0.8
+"""Of that, on what is large and may be changed: looked at too late, nobody can tell what it was."""
 FLOOR_SECONDS = 0.005
 """Enough for what is not large."""
 WORTH = 0.25
@@ -44,10 +47,10 @@ class Pace:
     """Spent on looking at inputs of statements nothing was known about."""
     rate: float = FIRST_RATE
 
-    @property
-    def allowance(self) -> float:
+    def allowance(self, *, loop: bool = False) -> float:
         """Seconds that may be spent now on looking at the inputs of a statement nothing is known about."""
-        return max(FLOOR_SECONDS, CAPITAL_SECONDS + self.overhead * self.worked - self.looked)
+        capital = LOOPS_CAPITAL_SECONDS if loop else CAPITAL_SECONDS
+        return max(FLOOR_SECONDS, capital + self.overhead * self.worked - self.looked)
 
     def saved(self, size: int, seconds: float) -> None:
         """Learn from a save. Small ones say nothing about the rate."""

@@ -89,6 +89,8 @@ LARGE = 1 << 20
 """Buffers from here on get a token in a provisional digest."""
 _TOKEN_RATE = 8e9
 """Bytes per second that can be recognised, at the least."""
+_NAMING_RATE, _TEXT_BYTES = 2e9, 200
+"""The same for naming them, and what a string of an array counts for."""
 _OBJECT_SECONDS = 1e-7
 """What walking one object takes, at the least."""
 _MUTABLE_SECONDS = 1e-6
@@ -292,15 +294,18 @@ class Digester:
         provisional: bool = False,
         unnamed: Collection[str] = (),
         deadline: float | None = None,
+        spare: float = 0.0,
     ) -> None:
         """After `deadline` (of `time.thread_time`) everything is Unaffordable.
 
+        A provisional one may spend `spare` seconds on naming large buffers all the same.
         `unnamed` are the tokens of an earlier look: what had a token then has it again, so that the two compare.
         """
         self.alone = alone
         """The one frame this digester is for, if it is for one."""
         self.provisional = provisional
         self.deadline = deadline
+        self._spare = [spare]
         self.tokens: list[str] = []
         """Of the buffers that have no name so far."""
         self.held: list[Any] = []
@@ -320,8 +325,17 @@ class Digester:
     def inner(self, *, alone: Any = None) -> Digester:
         """One for a part that is looked at by itself."""
         made = Digester(alone=alone, provisional=self.provisional, deadline=self.deadline)
+        made._spare = self._spare
         made.tokens, made.unnamed, made.held, made.code = self.tokens, self.unnamed, self.held, self.code
         return made
+
+    def can_name(self, size: int) -> bool:
+        """Is there time to name so many bytes? Then it is spent."""
+        seconds = size / _NAMING_RATE
+        if seconds > self._spare[0]:
+            return False
+        self._spare[0] -= seconds
+        return True
 
     def digest(self, label: str, value: Any) -> str:
         """The identity of one input. A function or class by its own code only: `reach` lists what it reads."""
@@ -456,6 +470,8 @@ class _Buffers:
             raise Unaffordable(self._label)
         if self._digester.provisional and raw.nbytes >= LARGE:
             token, known = _named.token(raw)
+            if known is None and token not in self._digester.unnamed and self._digester.can_name(raw.nbytes):
+                known = _named.name(raw, token)
             name = token if known is None or token in self._digester.unnamed else known
             if name is token:
                 self._digester.tokens.append(token)
@@ -609,7 +625,7 @@ class _DigestPickler(pickle.Pickler):
     def _pointers(self, array: Any) -> Any:
         """A token for an array of strings and the like, if that is what it is."""
         items = array.ravel(order="K")  # a view of its memory, or a copy if it is not in one piece
-        if not _UNCHANGING.issuperset(map(type, items.tolist())):
+        if not _UNCHANGING.issuperset(map(type, items.tolist())) or self._digester.can_name(items.size * _TEXT_BYTES):
             return None
         held = items.copy()
         token, _ = _named.token(_pointers_of(held))

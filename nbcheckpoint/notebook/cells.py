@@ -48,7 +48,7 @@ from nbcheckpoint.engine.identity import (
     texts_in,
 )
 from nbcheckpoint.engine.journal import moments_ago
-from nbcheckpoint.engine.pace import Pace
+from nbcheckpoint.engine.pace import NAMING_SHARE, Pace
 from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, StoreError, UsageError
 from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.fingerprint.code import Names, certainly_bound, compiled, free_names, names_in
@@ -382,7 +382,9 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         own = names_in(code)
         if cell.waiting & own.writes:  # what it binds anew or deletes is to be freed
             self._flush(cell)
-        deadline, known, thorough = self._deadline(key) if cell.chosen.automatic else (None, True, True)
+        known, thorough, allowance = True, True, None
+        if cell.chosen.automatic:
+            known, thorough, allowance = self._allowance(key, loop=bool(cell.loops[number]))
         if (
             not known
             and not thorough
@@ -391,7 +393,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             cell.passing = number, key, lines_of(cell.raw, node), time.perf_counter()
             return True
         looking = time.thread_time()
-        identity = self._identify(cell, tree, code, key, deadline, thorough=thorough)
+        identity = self._identify(cell, tree, code, key, allowance, thorough=thorough)
         if cell.chosen.automatic:
             self.pace.looked += time.thread_time() - looking
         if identity.unaffordable:
@@ -483,14 +485,14 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         earlier = self.session.store.find(key, limit=5)
         return next((found.seconds for found in earlier if found.progress is None), 0.0)
 
-    def _deadline(self, key: str) -> tuple[float, bool, bool]:
-        """Until when to look at the inputs; is there a checkpoint for this code; is it likely to be slow?"""
+    def _allowance(self, key: str, *, loop: bool) -> tuple[bool, bool, float]:
+        """Is there a checkpoint for this code; is it likely to be slow; how long to look at its inputs?"""
         earlier = self.session.store.find(key, limit=1)
-        now = time.thread_time()  # not by the clock on the wall: a busy machine does not make values larger
         took = max(self._slow.get(key, 0.0), earlier[0].seconds if earlier else 0.0)
+        allowance = self.pace.allowance(loop=loop)
         if took >= self.pace.min_seconds:
-            return now + max(LOOK_SHARE * took, self.pace.allowance), bool(earlier), True
-        return now + self.pace.allowance, bool(earlier), bool(earlier)
+            return bool(earlier), True, max(LOOK_SHARE * took, allowance)
+        return bool(earlier), bool(earlier), allowance
 
     def _changes_code(self, node: ast.stmt) -> str:
         for name in sorted(weave.changed_roots(node)):
@@ -505,8 +507,9 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         return code_key(tree, own_text(chosen, number, source), salt(chosen))
 
     def _identify(
-        self, cell: Cell, tree: ast.Module, code: types.CodeType, key: str, deadline: float | None, *, thorough: bool
+        self, cell: Cell, tree: ast.Module, code: types.CodeType, key: str, allowance: float | None, *, thorough: bool
     ) -> Identity:
+        """`allowance`: seconds it may take. Not by the clock on the wall: values are not larger on a busy machine."""
         user_ns = self.shell.user_ns
         assert cell.chosen is not None
         walk = ALIAS_WALK if thorough else QUICK_WALK
@@ -522,7 +525,8 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             aliases=lambda names, seen: sharing.sharing(names, user_ns, lookers_on=[seen], walk=walk) or set(),
             patched=list(self._patches()),
             provisional=not thorough,
-            deadline=deadline,
+            deadline=time.thread_time() + allowance if allowance is not None else None,
+            spare=NAMING_SHARE * (allowance or 0.0),
         )
 
     def _patches(self) -> Iterator[tuple[str, Any]]:

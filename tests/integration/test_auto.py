@@ -60,6 +60,29 @@ def test_a_loop_of_a_plain_cell_goes_on(kernel: Kernel) -> None:
     assert kernel.run("random.seed(1)\nout == [random.random() for _ in range(30)]").result == "True"
 
 
+@pytest.mark.parametrize("kind", ["array", "model"])
+def test_a_loop_that_changes_something_large_goes_on_the_first_time(kernel: Kernel, kind: str) -> None:
+    """What takes more than a megabyte was not looked at before a loop nothing was known about. So the training of a model
+    of that size was not saved in a new kernel: nobody could tell any more what it had begun with."""
+    kernel.run(AUTO)
+    made, changed = "{'layers': [np.zeros((256, 1024)) for _ in range(4)]}", "big['layers'][i % 4]"
+    if kind == "array":
+        made, changed = "np.arange(1 << 20, dtype=float)", "big"
+    cells = [
+        IMPORTS + f"\nbig = {made}",
+        f"for i in range(30):\n    time.sleep(0.1)\n    {changed}[:i] += i\n    print(i, flush=True)",
+        f"float(sum(x.sum() for x in ([big] if {kind!r} == 'array' else big['layers'])))",
+    ]
+    kernel.run(cells[0])
+    kernel.start_cell(cells[1], until="22\n")
+    _, resumed, total = again(kernel, *cells)
+    assert "loop continued at" in resumed.line, resumed.line
+    kernel.run("%checkpoint auto off")
+    kernel.run(cells[0])
+    kernel.run(cells[1].replace("time.sleep(0.1)", "pass"))
+    assert kernel.run(cells[2]).result == total.result
+
+
 def test_off_is_off(kernel: Kernel) -> None:
     """C11."""
     kernel.run(AUTO)

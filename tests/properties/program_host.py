@@ -435,18 +435,18 @@ def _clock(checkpointer: Any, process: Process) -> Callable[[], None]:
 
     chance = random.Random(repr(process))
     loops._DEEP_SHARE = chance.choice((0.0, 1e9))  # with loops inside of loops watched, or not
-    deadline, may_be_saved = checkpointer._deadline, checkpointer._may_be_saved
+    allowance, may_be_saved = checkpointer._allowance, checkpointer._may_be_saved
 
-    def some_deadline(key: str) -> tuple[float, bool, bool]:
-        until, known, _ = deadline(key)
-        return until if chance.randrange(8) else 0.0, known, bool(chance.randrange(2))
+    def some_allowance(key: str, *, loop: bool) -> tuple[bool, bool, float]:
+        known, _, seconds = allowance(key, loop=loop)
+        return known, bool(chance.randrange(2)), seconds if chance.randrange(8) else 0.0
 
     def may_some(cell: Any, running: Any) -> bool:
         resumed = running.loops is not None and running.loops.resumed is not None
         return may_be_saved(cell, running) and (resumed or chance.randrange(3) > 0)
 
     guess.is_quick = lambda *_: not chance.randrange(3)  # type: ignore[assignment]  # it takes what the other takes
-    checkpointer._deadline, checkpointer._may_be_saved = some_deadline, may_some
+    checkpointer._allowance, checkpointer._may_be_saved = some_allowance, may_some
     checkpointer.pace.is_worth = lambda *_: chance.randrange(5) > 0
 
     def strike() -> None:

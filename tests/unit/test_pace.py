@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbcheckpoint.engine.pace import FREQUENT_SECONDS, LEAST_SECONDS, LONGEST_WAIT, Pace, price
+from nbcheckpoint.engine.pace import FLOOR_SECONDS, FREQUENT_SECONDS, LEAST_SECONDS, LONGEST_WAIT, Pace, price
 
 COSTS = st.floats(0.0001, 100)
 SHARES = st.floats(0.001, 0.5)
@@ -37,3 +38,12 @@ def test_a_busy_machine_counts_and_a_single_stall_does_not() -> None:
     assert price(0.06, 0.02) == 0.06
     assert price(5.0, 0.02) == LONGEST_WAIT * 0.02
     assert price(0.02, 0.02) == 0.02
+
+
+def test_more_may_be_spent_on_looking_before_a_loop_and_all_of_it_only_once() -> None:
+    pace = Pace()
+    assert pace.allowance() < pace.allowance(loop=True)
+    pace.looked = 1.0
+    assert pace.allowance() == pace.allowance(loop=True) == FLOOR_SECONDS
+    pace.worked = 100.0
+    assert pace.allowance(loop=True) == pytest.approx(3.0)
