@@ -62,8 +62,8 @@ def test_a_loop_of_a_plain_cell_goes_on(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("kind", ["array", "model"])
 def test_a_loop_that_changes_something_large_goes_on_the_first_time(kernel: Kernel, kind: str) -> None:
-    """What takes more than a megabyte was not looked at before a loop nothing was known about. So the training of a model
-    of that size was not saved in a new kernel: nobody could tell any more what it had begun with."""
+    """What takes more than a megabyte was not looked at before a loop nothing was known about: so the training of a
+    model of that size was not saved in a new kernel, because nobody could tell any more what it had begun with."""
     kernel.run(AUTO)
     made, changed = "{'layers': [np.zeros((256, 1024)) for _ in range(4)]}", "big['layers'][i % 4]"
     if kind == "array":
