@@ -4,10 +4,14 @@ Pickle refuses locks, executors, futures, files and threads because they are ali
 holds are not: `with ProcessPoolExecutor() as pool:` leaves an executor that takes no more work, `with open(…) as file:`
 a file that is closed, an object made for several threads has a lock that nobody holds. Another one in the same state
 cannot be told from it. What is alive is refused, and named.
+
+And so is an object of a library's that has a lock or the like of its own, unless it says how it is pickled. Whoever
+wrote it has not meant it to be: it stands for something outside, a database or a service.
 """
 
 from __future__ import annotations
 
+import copyreg
 import io
 import os
 import pickle
@@ -18,7 +22,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from nbcheckpoint.whose import home_of, is_user_code, package_of
+
+_PICKLES = frozenset({"__reduce__", "__reduce_ex__", "__getstate__"})
 Reducer = Callable[[Any], Any]
+_FOR_THREADS = frozenset({"_thread", "threading", "_queue", "queue", "multiprocessing.pool", "multiprocessing.queues"})
+_FOR_THREADS |= {f"concurrent.futures.{name}" for name in ("_base", "thread", "process")}
 _GONE = "TERMINATE"
 """The state of a pool of processes that will never work again."""
 
@@ -26,6 +35,23 @@ _GONE = "TERMINATE"
 def reducers() -> dict[type, Reducer]:
     """For exactly these types. Each returns what `__reduce_ex__` would, or raises PicklingError."""
     return _of(tuple(module in sys.modules for module in _LATER))
+
+
+def live_part(obj: Any) -> str:
+    """The attribute by which an object of a library's shows that it is no mere data; nothing if there is none."""
+    kind: type = type(obj)
+    attributes = getattr(obj, "__dict__", None) if may_be_at_work(kind) else None
+    found = attributes.items() if type(attributes) is dict else ()
+    return next((str(name) for name, value in found if home_of(type(value)) in _FOR_THREADS), "")
+
+
+@lru_cache(maxsize=4096)
+def may_be_at_work(kind: Any) -> bool:
+    """Is it a library's, and has that said nothing of how its instances are pickled?"""
+    package = package_of(kind)
+    if is_user_code(kind) or package in sys.stdlib_module_names or package in ("numpy", "pandas"):
+        return False
+    return kind not in copyreg.dispatch_table and not any(_PICKLES & vars(cls).keys() for cls in type.mro(kind)[:-1])
 
 
 def is_sealed(kind: type) -> bool:

@@ -257,7 +257,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         return True
 
     def reducer_override(self, obj: Any) -> Any:
-        kind = type(obj)
+        of: Any = type(obj)
+        kind: type = of
         if kind in patience.endless:
             patience.check(kind)
         if kind in _with_attributes:  # as `shares_attributes` does, without a call for each of 100,000 instances
@@ -269,6 +270,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
         reducer = _reducers[kind] if kind in _reducers else _find_reducer(kind)
         if is_array(obj):
             return self.memory.reduce(obj, reducer)
+        if over.live_part(obj):
+            raise pickle.PicklingError(f"it is at work: it has a {over.live_part(obj)}")
         if reducer is not None:
             if reducer is tensors.reduce_memory:
                 self.memory.of_tensors.append(obj)
@@ -289,7 +292,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             made = self.memory.reduce_part(obj)
             if made is not NotImplemented:
                 return made
-        elif reducer is None and not issubclass(kind, (type, types.FunctionType)):
+        elif reducer is None and not issubclass(kind, (type, types.FunctionType)) and not over.may_be_at_work(of):
             if kind not in self.dispatch_table and faithful.keeps_attributes(kind):
                 _with_attributes.add(kind)
                 return faithful.reduce_sharing(obj) if faithful.shares_attributes(obj) else NotImplemented

@@ -563,6 +563,8 @@ class _DigestPickler(pickle.Pickler):
             return ("proxy", _behind(obj))
         if _is_unread(obj):
             raise Unidentified(self._label, "it has yet to read its files")
+        if over.live_part(obj):
+            raise Unidentified(self._label, f"{type(obj).__name__} is at work: it has a {over.live_part(obj)}")
         if id(obj) in self._digester.generators:
             return ("generator", self._digester.generators[id(obj)])  # where it is counts if somebody draws from it
         met = self._digester.meet(self._label, obj)

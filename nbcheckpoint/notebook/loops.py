@@ -375,6 +375,8 @@ class Loop:
         """Which variables go with the iterators as well, and why it cannot be gone on with, if so."""
         for loop in self.chain:
             loop._insists = False
+            if loop._target is not None and loop is not self and _sets_inside(loop._target):
+                return together, f"`for {ast.unparse(loop._target)} in …` around it would undo what came after"
             for head, at_first in loop.heads.items():
                 now = entered_with(head, user_ns)
                 if not now or list(map(id, now)) != list(map(id, at_first)):
@@ -658,3 +660,8 @@ def _rest_of(iterator: Any) -> range:
     of, position = iterator.__reduce__()[1][0], (*iterator.__reduce__(), 0)[2]
     rest: range = of[position:] if position else of
     return rest
+
+
+def _sets_inside(target: ast.expr) -> bool:
+    """Does it bind more than variables: `for box.n in …`? That is done once more when the loop is entered again."""
+    return any(isinstance(part, (ast.Attribute, ast.Subscript)) for part in ast.walk(target))

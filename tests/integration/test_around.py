@@ -12,7 +12,7 @@ from tests.kernels import Kernel
 pytestmark = pytest.mark.slow
 
 LIBRARY = """
-import os
+import os, threading
 from concurrent.futures import ThreadPoolExecutor
 
 os.environ["LIBRARY_CACHE"] = "here"
@@ -20,6 +20,17 @@ _pool = ThreadPoolExecutor(2)
 
 def work(n):
     return sum(_pool.map(int, range(n)))
+
+class Client:
+    def __init__(self):
+        self._lock, self.n = threading.Lock(), 0
+
+class Saying(Client):
+    def __getstate__(self):
+        return {"n": self.n}
+    def __setstate__(self, state):
+        self.__init__()
+        self.__dict__.update(state)
 
 def configure():
     os.environ["LIBRARY_MODE"] = "fast"
@@ -80,3 +91,18 @@ def test_it_says_what_a_statement_has_changed(kernel: Kernel, cell: str, why: st
     kernel.run("pool, gate = concurrent.futures.ThreadPoolExecutor(1), threading.Event()")
     assert f"not saved: {why}" in kernel.run(f"%%checkpointed\n{cell}").line
     kernel.run("gate.set()")
+
+
+def test_an_object_of_a_library_with_a_lock_of_its_own_is_no_data(kernel: Kernel) -> None:
+    """An engine of SQLAlchemy that came back from a pickle knew nothing of its database. So what it is asked is asked
+    again. But a library that says how its objects are pickled knows what it does."""
+    kernel.run("import library_of_others as lib")
+    cells = [f"%%checkpointed\nclient = lib.{kind}()" for kind in ("Client", "Saying")]
+    refused = kernel.run(cells[0])
+    assert "not saved: client (library_of_others.Client: it is at work: it has a _lock)" in refused.line
+    asked = "%%checkpointed\nn = client.n"
+    kernel.run(asked)
+    assert "input client cannot be identified (Client is at work: it has a _lock)" in kernel.run(asked).line
+    assert "not saved" not in kernel.run(cells[1]).line
+    kernel.run(asked)
+    assert kernel.run(asked).status == "restored"
