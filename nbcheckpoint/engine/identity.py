@@ -337,7 +337,7 @@ def firm(identity: Identity, changed: Collection[str]) -> tuple[Identity, str]:
         return identity, ""
     late = sorted(identity.tokens & set(changed))
     if late:
-        return identity, f"{late[0]} was too large to be identified before it was changed; next time it will be"
+        return identity, f"{late[0]} was too large to be looked at before it was changed: %%checkpointed takes the time"
     looked, _, _ = look(Digester(), identity.values, ())
     now = {item.name: item.digest for item in looked}
     inputs = tuple(
