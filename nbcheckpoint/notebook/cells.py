@@ -90,7 +90,7 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 GUESS_SHARE = 0.2
 """What is taken to need less than this share of the least time worth saving is not looked at."""
 NOT_LOOKED_AT = (
-    "nobody had looked at its inputs beforehand, for the sake of speed; in this kernel, next time they will be looked at"
+    "nobody had looked at its inputs beforehand, for the sake of speed; in this kernel, next time they will be"
 )
 LOOK_SHARE = 0.5
 """Of the time a statement took before, so much may be spent on finding out whether it has to run."""

@@ -174,7 +174,7 @@ def test_a_statement_that_was_wrongly_taken_for_quick_says_so_and_is_saved_the_n
     cells = [PANDAS, DATA, SLOW_HEAD, "top = len(frame.head())"]
     kernel.run(AUTO)
     first = [kernel.run(cell) for cell in cells][-1]
-    assert first.line.endswith("next time they will be looked at")
+    assert first.line.endswith("in this kernel, next time they will be")
     assert "saved top" in kernel.run(cells[-1]).line
     last = again(kernel, *cells)[-1]
     assert last.status == "restored", last.line  # it seems quick, and yet it is looked up
