@@ -243,7 +243,8 @@ def _said_of_types(values: Iterable[Any]) -> Iterator[str]:
             notes = [
                 vars(one).get("__annotations__", {}) if isinstance(one, type) else one.__annotations__ for one in of
             ]
-            yield from (note for found in notes for note in found.values() if type(note) is str)
+            told = (found for found in notes if isinstance(found, dict))  # those of C have a descriptor there
+            yield from (note for found in told for note in found.values() if type(note) is str)
 
 
 def _reads_expressions(mentions: Names, values: Iterable[Any]) -> bool:

@@ -384,7 +384,8 @@ class Digester:
             hasher.update(f"{home_of(base)}.{name_of(base)};".encode())
             if not is_user_code(base):
                 continue
-            notes = vars(base).get("__annotations__") or {}
+            notes = vars(base).get("__annotations__")
+            notes = notes if isinstance(notes, dict) else {}  # those of C have a descriptor there
             hasher.update(repr([(name, repr(note)) for name, note in notes.items()]).encode("utf-8", "surrogatepass"))
             functions: dict[str, list[types.FunctionType]] = {}
             for name, function in functions_of(base):
