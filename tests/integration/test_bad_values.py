@@ -131,7 +131,7 @@ def test_a_variable_of_ten_gigabytes(kernel: Kernel) -> None:
     """Nobody makes a second copy of it, and nobody loads it for the sake of another one."""
     peak = "import resource; resource.getrusage(resource.RUSAGE_SELF).ru_maxrss"  # in kB
     kernel.run("import numpy as np")
-    cell = kernel.run("%%checkpointed large\nbig = np.zeros(10 * 2**27); total = float(big[-1]) + 7")
+    cell = kernel.run("%%checkpointed large --force\nbig = np.zeros(10 * 2**27); total = float(big[-1]) + 7")
     assert "saved big, total" in cell.line, cell.line
     kernel.run("%checkpoint auto")
     assert kernel.run("total += float(big[3])").line == "", "quick, whatever it reads"
