@@ -12,7 +12,9 @@ Slow cells are another matter: within seconds a processor becomes faster or slow
 of two kernels that run the same cell one may be faster by a fifth, again and again, by where in memory things happen to
 lie. So two kernels have the extension and change parts: while one has automatic mode on, the other one has it off. They
 compute at the same moment, on one core, in turns of milliseconds. What a kernel waits for its turn does not count; what
-it waits for anything else, the disk for example, does. The parts are compared by what both kernels took in each.
+it waits for anything else, the disk for example, does. The parts are compared by what both kernels took in each. How
+things lie may still favour one part for as long as a pair lives, by some five per cent either way: so every round has a
+pair of its own, and the median of the rounds counts.
 """
 
 from __future__ import annotations
@@ -152,14 +154,14 @@ class Bench:
     ) -> list[list[float]]:
         """Seconds with automatic mode and without, of two kernels that change parts, in every round."""
         found: list[list[float]] = []
-        with ExitStack() as stack:
-            pair = [stack.enter_context(self.start(OURS)) for _ in range(2)]
-            threads = stack.enter_context(ThreadPoolExecutor(2))
-            for kernel in pair:
-                for cell in setup:
-                    kernel.run(cell)
-                os.sched_setaffinity(kernel.pid, {max(os.sched_getaffinity(0))})
-            for number in range(rounds):
+        for number in range(rounds):
+            with ExitStack() as stack:
+                pair = [stack.enter_context(self.start(OURS)) for _ in range(2)]
+                threads = stack.enter_context(ThreadPoolExecutor(2))
+                for kernel in pair:
+                    for cell in setup:
+                        kernel.run(cell)
+                    os.sched_setaffinity(kernel.pid, {max(os.sched_getaffinity(0))})
                 seconds = [0.0, 0.0]
                 for part in (0, 1):
                     pair.reverse()
