@@ -5,8 +5,8 @@ Colab warns that another IPython ends its runtimes, so what we ask for has to go
 
 from __future__ import annotations
 
-import re
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
