@@ -172,3 +172,11 @@ def global_setting(name: str) -> Any:
     if name == "matplotlib":
         import matplotlib  # noqa: F401  # the same
     return dict(global_settings())[name]
+
+
+def behind(proxy: Any) -> Any:
+    """What a weak proxy passes for: whatever it is asked, its object answers. None if that is gone."""
+    try:
+        return proxy.__init__.__self__
+    except ReferenceError:
+        return None

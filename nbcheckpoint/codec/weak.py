@@ -11,6 +11,8 @@ import weakref
 from collections.abc import Collection
 from typing import Any
 
+from nbcheckpoint import unpickled
+
 KINDS = frozenset({weakref.ref, *weakref.ProxyTypes})
 
 
@@ -25,7 +27,7 @@ class Weak:
     def reduce(self, reference: Any) -> Any:
         """What `__reduce_ex__` would return."""
         make = weakref.ref if type(reference) is weakref.ref else weakref.proxy
-        target = behind(reference)
+        target = reference() if make is weakref.ref else unpickled.behind(reference)
         if target is None:
             return _gone, (make,)
         if make is weakref.ref and reference.__callback__ is not None:
@@ -40,16 +42,6 @@ class Weak:
                 raise pickle.PicklingError(
                     f"a weak reference to a {type(target).__name__} that nothing else here holds"
                 )
-
-
-def behind(reference: Any) -> Any:
-    """What it leads to; None if that is gone."""
-    if type(reference) is weakref.ref:
-        return reference()
-    try:
-        return reference.__init__.__self__  # whatever a proxy is asked, its object answers
-    except ReferenceError:
-        return None
 
 
 class _Short:

@@ -561,7 +561,7 @@ class _DigestPickler(pickle.Pickler):
 
     def _mutable(self, obj: Any) -> Any:
         if type(obj) in weakref.ProxyTypes:
-            return ("proxy", _behind(obj))
+            return ("proxy", unpickled.behind(obj))
         if _is_unread(obj):
             raise Unidentified(self._label, "it has yet to read its files")
         if over.live_part(obj):
@@ -666,14 +666,6 @@ def _hides(kind: type) -> bool:
         return True
     own = ("__getstate__", "__reduce__", "__reduce_ex__")
     return any(name in vars(cls) for cls in type.mro(kind)[:-1] if is_user_code(cls) for name in own)
-
-
-def _behind(proxy: Any) -> Any:
-    """What a weak proxy passes for, if that is still there."""
-    try:
-        return proxy.__init__.__self__
-    except ReferenceError:
-        return None
 
 
 def _is_offered(method: types.MethodType) -> bool:

@@ -17,7 +17,6 @@ default) is not saved along: an instance does not share it. Whoever holds such a
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import operator
 import sys
@@ -308,7 +307,7 @@ def _reachable(values: list[Any], budget: list[int], *, saved: bool = False) -> 
         obj = stack.pop()
         if type(obj) in weakref.ProxyTypes:
             found[id(obj)] = obj
-            stack.extend(_behind(obj))
+            stack.append(unpickled.behind(obj))
             continue
         if isinstance(obj, _IMMUTABLE) or id(obj) in found or id(obj) in passed:
             continue
@@ -369,12 +368,6 @@ def _inside_lent(part: Any, lent: dict[int, Lent], budget: list[int]) -> Iterato
 def _keeps_count(obj: Any) -> bool:
     """The count of those who have some memory leads to all of them."""
     return type(obj).__name__ == "BlockValuesRefs" or hasattr(type(obj), "construct_array_type")  # or is a dtype
-
-
-def _behind(proxy: Any) -> Iterator[Any]:
-    """What a weak proxy passes for, if that is still there: whatever it is asked, its object answers."""
-    with contextlib.suppress(ReferenceError):
-        yield proxy.__init__.__self__
 
 
 def _made_at_run_time(obj: Any) -> Iterator[Any]:
