@@ -22,9 +22,6 @@ SLOW = [
 ]
 """Two to five seconds of computing in each of the long ones, on moderate data; another result in every turn."""
 
-SCATTER = "about = [10**6 + n for n in range({integers})]"
-"""Between slow cells: integers that stay, so that those of the next cell come to lie elsewhere."""
-
 STATE = [
     "rng = np.random.default_rng(1)",
     "arrays = [rng.random(8 << 20) for _ in range({arrays})]",
