@@ -18,7 +18,8 @@ import pickle
 import queue
 import sys
 import threading
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -38,20 +39,51 @@ def reducers() -> dict[type, Reducer]:
 
 
 def live_part(obj: Any) -> str:
-    """The attribute by which an object of a library's shows that it is no mere data; nothing if there is none."""
+    """The attribute by which an object of a library's shows that it is no mere data; nothing if there is none.
+
+    If the user has made a class of their own out of it, what their methods name is theirs.
+    """
     kind: type = type(obj)
-    attributes = getattr(obj, "__dict__", None) if may_be_at_work(kind) else None
-    found = attributes.items() if type(attributes) is dict else ()
-    return next((str(name) for name, value in found if home_of(type(value)) in _FOR_THREADS), "")
+    if not may_be_at_work(kind):
+        return ""
+    own = _named_by_user(kind)
+    found = (name for name, value in _attributes(obj) if home_of(type(value)) in _FOR_THREADS and name not in own)
+    return next(found, "")
+
+
+def _attributes(obj: Any) -> Iterator[tuple[str, Any]]:
+    kind: Any = type(obj)
+    attributes = getattr(obj, "__dict__", None)
+    if type(attributes) is dict:
+        yield from ((str(name), value) for name, value in attributes.items())
+    for name in _slots_of(kind):
+        yield name, getattr(obj, name, None)
+
+
+@lru_cache(maxsize=4096)
+def _slots_of(kind: Any) -> tuple[str, ...]:
+    own = types.MemberDescriptorType
+    return tuple(name for cls in type.mro(kind) for name, member in vars(cls).items() if type(member) is own)
+
+
+@lru_cache(maxsize=4096)
+def _named_by_user(kind: Any) -> frozenset[str]:
+    members = (member for cls in type.mro(kind) if is_user_code(cls) for member in vars(cls).values())
+    return frozenset(n for m in members if isinstance(m, types.FunctionType) for n in m.__code__.co_names)
 
 
 @lru_cache(maxsize=4096)
 def may_be_at_work(kind: Any) -> bool:
-    """Is it a library's, and has that said nothing of how its instances are pickled?"""
-    package = package_of(kind)
-    if is_user_code(kind) or package in sys.stdlib_module_names or package in ("numpy", "pandas"):
+    """Is it a library's, or made out of one, and has nobody said how its instances are pickled?"""
+    classes = type.mro(kind)[:-1]
+    if not any(map(_is_of_library, classes)):
         return False
-    return kind not in copyreg.dispatch_table and not any(_PICKLES & vars(cls).keys() for cls in type.mro(kind)[:-1])
+    return kind not in copyreg.dispatch_table and not any(_PICKLES & vars(cls).keys() for cls in classes)
+
+
+def _is_of_library(cls: type) -> bool:
+    package = package_of(cls)
+    return not (is_user_code(cls) or package in sys.stdlib_module_names or package in ("numpy", "pandas"))
 
 
 def is_sealed(kind: type) -> bool:

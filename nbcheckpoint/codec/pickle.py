@@ -292,11 +292,14 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             made = self.memory.reduce_part(obj)
             if made is not NotImplemented:
                 return made
-        elif reducer is None and not issubclass(kind, (type, types.FunctionType)) and not over.may_be_at_work(of):
+        elif reducer is None and not issubclass(kind, (type, types.FunctionType)):
+            to_be_asked = over.may_be_at_work(of)  # each of them, so none of the short ways above
             if kind not in self.dispatch_table and faithful.keeps_attributes(kind):
-                _with_attributes.add(kind)
+                if not to_be_asked:
+                    _with_attributes.add(kind)
                 return faithful.reduce_sharing(obj) if faithful.shares_attributes(obj) else NotImplemented
-            _plain.add(kind)
+            if not to_be_asked:
+                _plain.add(kind)
         return super().reducer_override(obj)
 
 

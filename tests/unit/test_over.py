@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import multiprocessing
 import multiprocessing.pool
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -166,3 +168,54 @@ def test_a_closed_raw_file_is_one(path: Path) -> None:
     with io.FileIO(str(path)) as file:
         pass
     assert again(file).name == str(path)
+
+
+CLIENTS = """
+import threading
+
+class Client:
+    def __init__(self):
+        self._lock, self.address = threading.Lock(), "there"
+
+class Slotted:
+    __slots__ = ("_lock", "address")
+    __init__ = Client.__init__
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Installed, as far as anybody can tell."""
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "library_with_clients.py").write_text(CLIENTS)
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    yield importlib.import_module("library_with_clients")
+    del sys.modules["library_with_clients"]
+
+
+def test_what_stands_for_something_outside_is_refused_in_a_class_of_ones_own_too(library: Any) -> None:
+    class Mine(library.Client):  # type: ignore[misc]  # made by the fixture
+        def __init__(self) -> None:
+            super().__init__()
+            self.n = 1
+
+    class Careful(library.Client):  # type: ignore[misc]  # made by the fixture
+        def __init__(self) -> None:
+            super().__init__()
+            self.address, self._lock = "here", threading.Lock()
+
+    for refused_one in (library.Client(), library.Slotted(), Mine()):
+        assert refused(refused_one) == "it is at work: it has a _lock"
+    assert refused([Mine(), Mine()]) == "it is at work: it has a _lock"
+    assert again(Careful()).address == "here"
+
+
+def test_a_class_of_ones_own_made_from_a_library_s_still_shares_its_attributes(library: Any) -> None:
+    class Mine(library.Client):  # type: ignore[misc]  # made by the fixture
+        def __init__(self) -> None:
+            self.n = 1
+
+    one = Mine()
+    found = restored(a=one, b=vars(one))
+    found["b"]["n"] = 2
+    assert found["a"].n == 2
