@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from tests.kernels import Kernel
 # How long an example takes says nothing on a busy machine.
 settings.register_profile("nbcheckpoint", deadline=None)
 settings.load_profile("nbcheckpoint")
+
+# A shell starts what is to run in the background with Ctrl-C ignored, and whatever that starts ignores it too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
