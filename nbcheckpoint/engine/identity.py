@@ -548,10 +548,17 @@ def match(
         if why is None:
             progress = progress or candidate
         reason = reason or why
+        if candidate.progress is None and why is not None and _is_of_its_own(why, candidate):
+            break  # it came to its end: how far it was before that is over, and would leave the file as it is
     if progress is not None:
         logs = [(file.path, grown_by(file)) for file in progress.files if file.appended]
         return Match(None, explain.going_on([(path, size) for path, size in logs if size > 0]), progress)
     return Match(None, reason or _nearest(store.find(identity.code, limit=1), identity.inputs))
+
+
+def _is_of_its_own(why: Reason, candidate: Checkpoint) -> bool:
+    """Is the obstacle a file that the step itself has written?"""
+    return why.code == "file" and any(file.written for file in candidate.files if file.path == why.details.get("path"))
 
 
 def _nearest(earlier: Sequence[Checkpoint], inputs: Sequence[Input]) -> Reason:

@@ -41,6 +41,7 @@ _BUILT = (".pyc", ".pyd", ".so")
 MISSING = "missing"
 """Instead of a digest: the step looked for it, and it was not there; or removed it."""
 FOLDER = "folder"
+THERE = "there"
 """Instead of a digest: the step made this folder, whatever is in it."""
 _LINK, _EXACT = "link:", "exact:"
 """A digest that begins like this is not one of bytes alone."""
@@ -143,7 +144,7 @@ class FileWatch:
         folder = os.path.dirname(path)
         if not glob.has_magic(folder) and os.path.isdir(folder) and not _is_around(folder):
             self._whole.setdefault(folder, _names_in(folder))
-        with _unnoticed():
+        with unnoticed():
             found = [name for name in itertools.islice(glob.iglob(path), MOST_TOLD) if os.path.isfile(name)]
         self._told = {**{name: _stat(name) for name in found if not self._ignores(name)}, **self._told}
 
@@ -199,9 +200,9 @@ class FileWatch:
     def adopt(self, files: Iterable[FileSeen]) -> None:
         """What the same step had seen when it was cut short, in another process."""
         for file in files:
-            if file.appended:
+            if file.appended or file.digest == THERE:
                 self._written.add(file.path)
-                self._appended.add(file.path)
+                (self._appended if file.appended else self._overwritten).add(file.path)
             else:
                 self._earlier[file.path] = file
 
@@ -213,17 +214,20 @@ class FileWatch:
                 file = FileSeen(path=file.path)  # read by one part and changed before the other: that never matches
             self._earlier[file.path] = file
 
-    def seen(self, *, unfinished: bool = False) -> tuple[FileSeen, ...]:
+    def seen(self, *, unfinished: bool = False, writes_again: bool = True) -> tuple[FileSeen, ...]:
         """Everything noted, as it is now.
 
-        A step that is `unfinished` will write again what it has only ever written from scratch: such files do not
-        matter for going on with it. What it has appended to must be as it is now.
+        A step that is `unfinished` may write again what it has only ever written from scratch, unless it is a loop with
+        no iteration left: it can go on if such files are there, whatever is in them. What it has appended to must be as
+        it is now.
         """
         before = {**{p: s for p, s in self._mentioned.items() if p not in self._written}, **self._read}
-        skipped = self._written - self._read.keys() - self._read_back - self._logs if unfinished else set()
+        skipped = self._written - self._read.keys() - self._read_back - self._logs
+        skipped = skipped if unfinished and writes_again else set()
         names = sorted((before.keys() | self._written) - skipped)
         found = {path: self._seen(path, before, unfinished=unfinished) for path in names}
         found = {**{path: file for path, file in self._earlier.items() if path not in skipped}, **found}
+        found |= {path: FileSeen(path=path, digest=THERE, written=True) for path in skipped if _stat(path) is not None}
         known = set() if self.exact else {path for path in found if not os.path.islink(path)}
         looked = {path: self._looked_at(path, unfinished=unfinished) for path in self._looked.keys() - known}
         found |= dict(sorted(looked.items()))
@@ -281,7 +285,7 @@ def _below(path: str, most: int) -> tuple[dict[str, str], dict[str, tuple[int, i
     many."""
     folders: dict[str, str] = {}
     files: dict[str, tuple[int, int, int] | None] = {}
-    with _unnoticed():
+    with unnoticed():
         for folder, _, names in os.walk(path):
             folders[folder] = _names_in(folder)
             files |= {file: _stat(file) for file in (os.path.join(folder, name) for name in names)}
@@ -321,7 +325,7 @@ def look(path: str, *, written: bool = False) -> FileSeen | None:
         if os.path.isdir(path):
             return FileSeen(path=path, digest=_names_in(path), written=written)
         hasher = blake3()
-        with _unnoticed(), open(path, "rb") as file:
+        with unnoticed(), open(path, "rb") as file:
             while block := file.read(1 << 20):
                 hasher.update(block)
     except OSError:
@@ -334,7 +338,7 @@ def look(path: str, *, written: bool = False) -> FileSeen | None:
 def _names_in(folder: str) -> str:
     """A digest of the names in a folder, or nothing if it cannot be read."""
     try:
-        with _unnoticed():
+        with unnoticed():
             names = sorted(os.listdir(folder))
     except OSError:
         return ""
@@ -343,7 +347,7 @@ def _names_in(folder: str) -> str:
 
 def _particulars(path: str, *, exact: bool) -> str:
     """What stands in place of a digest for a link, and where more than the content of a file counts."""
-    with _unnoticed():
+    with unnoticed():
         leads = os.readlink(path) if os.path.islink(path) else ""
         now = look(path) if not os.path.isdir(path) else FileSeen(path=path, digest=FOLDER)
         told = f"{leads}|{now.digest if now is not None else MISSING}"
@@ -360,8 +364,8 @@ def unchanged(recorded: FileSeen) -> bool:
     stat = _stat(recorded.path)
     if recorded.digest == MISSING or stat is None:
         return recorded.digest == MISSING and stat is None
-    if recorded.digest == FOLDER:
-        return os.path.isdir(recorded.path)
+    if recorded.digest in (FOLDER, THERE):
+        return os.path.isdir(recorded.path) == (recorded.digest == FOLDER)
     if recorded.digest.startswith((_LINK, _EXACT)):
         return _particulars(recorded.path, exact=recorded.digest.startswith(_EXACT)) == recorded.digest
     if recorded.appended:
@@ -379,7 +383,7 @@ def grown_by(recorded: FileSeen) -> int:
         return -1
     hasher, left = blake3(), recorded.size
     try:
-        with _unnoticed(), open(recorded.path, "rb") as file:
+        with unnoticed(), open(recorded.path, "rb") as file:
             while left and (block := file.read(min(left, 1 << 20))):
                 hasher.update(block)
                 left -= len(block)
@@ -439,7 +443,7 @@ def _asking(original: Any) -> Any:
     @functools.wraps(original)
     def asking(path: Any, *args: Any, **given: Any) -> Any:
         if not getattr(_quiet, "on", False) and isinstance(path, (str, os.PathLike)) and given.get("dir_fd") is None:
-            with _unnoticed():  # telling who asks is a matter of files too
+            with unnoticed():  # telling who asks is a matter of files too
                 text = os.fspath(path)
                 frame = sys._getframe(1)
                 for watch in tuple(_watches) if isinstance(text, str) and _by_the_user(frame) else ():
@@ -489,7 +493,7 @@ def include(seen: Iterable[FileSeen]) -> None:
 
 
 @contextmanager
-def _unnoticed() -> Iterator[None]:
+def unnoticed() -> Iterator[None]:
     """Our own reading is not the user's."""
     before, _quiet.on = getattr(_quiet, "on", False), True
     try:
@@ -538,10 +542,10 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
     elif event in ("os.remove", "os.rmdir", "shutil.rmtree", "os.mkdir") and args[-1] in (-1, None):
         _note_change(args[0], made=event == "os.mkdir")
     elif event in ("os.putenv", "os.unsetenv"):
-        with _unnoticed():
+        with unnoticed():
             _note_variable(os.fsdecode(args[0]), imported=_by_an_import(sys._getframe(1)))
     elif (program := programs.started(event, args)) is not None:
-        with _unnoticed():
+        with unnoticed():
             _note_start(*program, by_the_user=_by_the_user(sys._getframe(1)))
 
 
@@ -569,8 +573,8 @@ def _note_start(command: Sequence[Any], folder: Any, *, by_the_user: bool) -> No
 
 
 def _by_an_importer(frame: Any) -> bool:
-    """Python looks for modules in folders whenever it is asked for one, or just where a package lies."""
-    return bool(frame.f_globals.get("__name__") == "importlib._bootstrap_external")
+    """Python looks for modules in folders whenever it is asked for one, or just for a package's place or version."""
+    return frame.f_globals.get("__name__") in ("importlib._bootstrap_external", "importlib.metadata")
 
 
 def _by_an_import(frame: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import itertools
+import operator
 import types
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
@@ -68,6 +69,11 @@ def parts_of(target: ast.expr | None, item: Any) -> dict[str, Any]:
 
 def length_of(iterable: Any) -> int:
     """How many items it has, if that can be asked without running code of the user's; or 0."""
+    if type(iterable) in (enumerate, zip):
+        of = iterable.__reduce__()[1]
+        return min(map(length_of, of[:1] if type(iterable) is enumerate else of), default=0)
+    if type(iterable) in MADE_BEFORE:
+        return operator.length_hint(iterable)
     if is_user_code(type(iterable)) or not hasattr(type(iterable), "__len__"):
         return 0
     try:

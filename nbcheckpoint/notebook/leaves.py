@@ -201,7 +201,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     values = {name: user_ns[name] for name in sorted(together - set(chosen.skip))}
     drawn, moved = drawn_since(running.rng_before, running.identity.mentions)
     shown = {RESULT: running.result} if running.shows and running.result is not None else {}
-    seen = running.watch.seen(unfinished=loop is not None)
+    seen = running.watch.seen(unfinished=loop is not None, writes_again=loop is None or not loop.is_through)
     shown |= settings.moved(running.settings_before, settings.states())
     step = place.step
     checkpoint = Checkpoint(

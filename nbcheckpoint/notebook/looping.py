@@ -18,7 +18,7 @@ from nbcheckpoint.engine.loop import ExplicitLoop
 from nbcheckpoint.engine.pace import TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS, Pace, price, seconds_left
 from nbcheckpoint.engine.trail import NotMade, advance, both_drawn, iterator_of, moved_since
 from nbcheckpoint.errors import Error
-from nbcheckpoint.fingerprint import explain, rng, settings
+from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import around, leaves, line, loops, namespace
 from nbcheckpoint.notebook.cell import INTERRUPT, Cell, hint, quick_size
@@ -425,7 +425,7 @@ class LoopHooks:
         started, busy = time.perf_counter(), time.thread_time()
         loops_.current, stopped = loop, False
         try:
-            with self._patience.limited():
+            with self._patience.limited(), files.unnoticed():
                 problem = running.problem or self._save_progress(cell, running, loops_, loop)
         except Error as error:
             problem = f"{error}{hint(error)}"

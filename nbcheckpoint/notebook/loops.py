@@ -435,6 +435,11 @@ class Loop:
         self._draws = Draws() if self._trail is not None and type(self._iterator) not in MADE_BEFORE else None
         self._by = "position"
 
+    @property
+    def is_through(self) -> bool:
+        """Is there no item left, as far as can be known beforehand, and nothing around it?"""
+        return not self.is_inner and 0 < self.total <= self.done
+
     def skip(self, progress: Progress, *, drawing: bool) -> bool:
         """Go behind the items that are done. False: they are not what they were, and it is at its beginning again.
 

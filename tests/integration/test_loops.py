@@ -633,3 +633,40 @@ def test_what_stands_before_a_loop_and_runs_again_is_shown_once(kernel: Kernel, 
     assert went_on.stdout == alone.stdout
     shown = [d["data"]["text/plain"] for d in went_on.displays if "nbcheckpoint" not in d["metadata"]]
     assert shown == [d["data"]["text/plain"] for d in alone.displays]
+
+
+FRAMES = (
+    "%%checkpointed --every 1\nfor i in range(6):\n"
+    "    with open(f'frame{i}.txt', 'w') as file:\n        file.write(str(work(i)))\n    gate(i, 4)"
+)
+
+
+def frames(folder: Path) -> list[str]:
+    return [path.read_text() for path in sorted(folder.glob("frame*.txt"))]
+
+
+def test_a_file_of_an_earlier_iteration_that_is_gone_is_made_again(kernel: Kernel) -> None:
+    """Somebody cleared the folder before running it again. The iterations left do not write what the others wrote."""
+    cut(kernel, FRAMES, saved=4)
+    (kernel.folder / "frame1.txt").unlink()
+    assert "the file it wrote is gone: frame1.txt" in kernel.run(FRAMES).line
+    assert frames(kernel.folder) == ["0", "1", "4", "9", "16", "25"]
+
+
+def test_and_also_when_the_loop_that_went_on_is_over(kernel: Kernel) -> None:
+    cut(kernel, FRAMES, saved=4)
+    assert "loop continued at 5 of 6" in kernel.run(FRAMES).line
+    assert kernel.run(FRAMES).status == "restored"
+    for change, why in ((Path.unlink, "is gone"), (lambda path: path.write_text("7"), "was changed")):
+        change(kernel.folder / "frame1.txt")
+        assert f"the file it wrote {why}: frame1.txt" in kernel.run(FRAMES).line
+        assert frames(kernel.folder) == ["0", "1", "4", "9", "16", "25"]
+
+
+def test_a_file_that_was_changed_behind_the_last_iteration_is_made_again(kernel: Kernel) -> None:
+    cell = "%%checkpointed --every 1\nfor a, b in zip('ab', range(9)):\n    with open('last.txt', 'w') as file:\n"
+    cell += "        file.write(str(work(b)))\nelse:\n    gate(1, 1)"
+    cut(kernel, cell, saved=2)
+    (kernel.folder / "last.txt").write_text("7")
+    kernel.run(cell)
+    assert (kernel.folder / "last.txt").read_text() == "1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 from tqdm import tqdm
 
-from nbcheckpoint.notebook.items import is_ordered, unwrap_bar, wrap_bar
+from nbcheckpoint.notebook.items import is_ordered, length_of, unwrap_bar, wrap_bar
 
 NAMES: dict[str, Any] = {
     "np": np,
@@ -64,3 +65,22 @@ def test_a_bar_that_was_told_where_to_begin_comes_to_its_end(done: int) -> None:
     bar, items = unwrap_bar(tqdm([1, 2, 3], initial=5, total=8, disable=False, file=io.StringIO()))
     assert list(wrap_bar(bar, iter(items[done:]), done)) == items[done:]
     assert bar.n == 8
+
+
+@pytest.mark.parametrize(
+    ("made", "length"),
+    [
+        (lambda: [1, 2], 2),
+        (lambda: iter([1, 2]), 2),
+        (lambda: enumerate("abc", 5), 3),
+        (lambda: zip("abc", range(7), strict=False), 3),
+        (lambda: enumerate(zip({1: 2}, [3, 4], strict=False)), 1),
+        (lambda: zip(strict=False), 0),
+        (lambda: zip([1], (n for n in "ab"), strict=False), 0),
+        (lambda: enumerate(n for n in "ab"), 0),
+    ],
+)
+def test_how_many_there_are_is_known_without_asking_for_one(made: Callable[[], Any], length: int) -> None:
+    items = made()
+    assert length_of(items) == length
+    assert len(list(items)) >= length
