@@ -693,3 +693,12 @@ def test_two_models_that_share_a_constant_of_their_library_are_two(kernel: Kerne
     for cell in cells:
         kernel.run(cell)
     assert again(kernel, *cells).status == "restored"
+
+
+def test_who_asks_for_a_version_has_not_looked_at_the_folder(kernel: Kernel) -> None:
+    """Python goes through all places where packages may lie, and the notebook's folder is one of them."""
+    kernel.run("from importlib import metadata")
+    cell = "%%checkpointed\nversion = metadata.version('numpy')"
+    kernel.run(cell)
+    (kernel.folder / "another.txt").write_text("new")
+    assert kernel.run(cell).status == "restored"
