@@ -82,6 +82,8 @@ class FileWatch:
         self._appended: set[str] = set()
         self._overwritten: set[str] = set()
         self._removed: set[str] = set()
+        self.may_remove = False
+        """Does the step remove files, as far as its text tells? Those it has written may be among them."""
         self._made: set[str] = set()
         self._earlier: dict[str, FileSeen] = {}
         self.classes: set[tuple[str, str]] = set()
@@ -218,8 +220,8 @@ class FileWatch:
         """Everything noted, as it is now.
 
         A step that is `unfinished` may write again what it has only ever written from scratch, unless it is a loop with
-        no iteration left: it can go on if such files are there, whatever is in them. What it has appended to must be as
-        it is now.
+        no iteration left: it can go on if such files are there, whatever is in them; and whether or not they are, if it
+        keeps only the latest few of them. What it has appended to must be as it is now.
         """
         before = {**{p: s for p, s in self._mentioned.items() if p not in self._written}, **self._read}
         skipped = self._written - self._read.keys() - self._read_back - self._logs
@@ -227,7 +229,8 @@ class FileWatch:
         names = sorted((before.keys() | self._written) - skipped)
         found = {path: self._seen(path, before, unfinished=unfinished) for path in names}
         found = {**{path: file for path, file in self._earlier.items() if path not in skipped}, **found}
-        found |= {path: FileSeen(path=path, digest=THERE, written=True) for path in skipped if _stat(path) is not None}
+        there = () if self._removed or self.may_remove else filter(os.path.isfile, skipped)
+        found |= {path: FileSeen(path=path, digest=THERE, written=True) for path in there}
         known = set() if self.exact else {path for path in found if not os.path.islink(path)}
         looked = {path: self._looked_at(path, unfinished=unfinished) for path in self._looked.keys() - known}
         found |= dict(sorted(looked.items()))

@@ -141,6 +141,7 @@ def obstacle(running: Running, now: Around) -> str:
     return around.change(running.around, now, running.watch.set_by_imports)
 
 
+_REMOVE = frozenset({"remove", "unlink", "rmtree", "rmdir", "removedirs"})
 _OF_POLARS = frozenset(
     f"{how}_{what}" for how in ("read", "scan") for what in ("csv", "parquet", "ipc", "ndjson", "json", "avro", "delta")
 )
@@ -201,6 +202,8 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     values = {name: user_ns[name] for name in sorted(together - set(chosen.skip))}
     drawn, moved = drawn_since(running.rng_before, running.identity.mentions)
     shown = {RESULT: running.result} if running.shows and running.result is not None else {}
+    mentions = running.identity.mentions
+    running.watch.may_remove = not _REMOVE.isdisjoint(mentions.attributes | mentions.reads)
     seen = running.watch.seen(unfinished=loop is not None, writes_again=loop is None or not loop.is_through)
     shown |= settings.moved(running.settings_before, settings.states())
     step = place.step

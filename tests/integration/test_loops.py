@@ -670,3 +670,22 @@ def test_a_file_that_was_changed_behind_the_last_iteration_is_made_again(kernel:
     (kernel.folder / "last.txt").write_text("7")
     kernel.run(cell)
     assert (kernel.folder / "last.txt").read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    "gone", ["pathlib.Path(f'frame{i - 2}.txt').unlink(missing_ok=True)", "library_that_tidies.up(i)"]
+)
+def test_a_loop_that_keeps_the_latest_files_goes_on_without_the_others(kernel: Kernel, gone: str) -> None:
+    """The iteration it was killed in had removed one that was there when it was saved."""
+    (kernel.folder / "site-packages").mkdir()
+    tidies = "import pathlib\ndef up(i):\n    pathlib.Path(f'frame{i - 2}.txt').unlink(missing_ok=True)"
+    (kernel.folder / "site-packages" / "library_that_tidies.py").write_text(tidies)
+    cell = FRAMES.replace("    gate", f"    if i > 1: {gone}\n    gate")
+    cut(
+        kernel,
+        cell,
+        setup="import pathlib, sys; sys.path.append('site-packages'); import library_that_tidies\n",
+        saved=4,
+    )
+    assert "loop continued at 5 of 6" in kernel.run(cell).line
+    assert frames(kernel.folder) == ["16", "25"]
