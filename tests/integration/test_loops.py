@@ -657,7 +657,7 @@ def test_and_also_when_the_loop_that_went_on_is_over(kernel: Kernel) -> None:
     cut(kernel, FRAMES, saved=4)
     assert "loop continued at 5 of 6" in kernel.run(FRAMES).line
     assert kernel.run(FRAMES).status == "restored"
-    for change, why in ((Path.unlink, "is gone"), (lambda path: path.write_text("7"), "was changed")):
+    for change, why in ((lambda path: path.write_text("7"), "was changed"), (Path.unlink, "is gone")):
         change(kernel.folder / "frame1.txt")
         assert f"the file it wrote {why}: frame1.txt" in kernel.run(FRAMES).line
         assert frames(kernel.folder) == ["0", "1", "4", "9", "16", "25"]
