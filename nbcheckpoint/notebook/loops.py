@@ -407,7 +407,8 @@ class Loop:
         draws = self._draws is not None and bool(self._draws.by_both())
         if self._given or self._insists or uncertain or draws or related & together - apart:
             self._by = "iterator"
-            more = sharing.closed(together | related, user_ns, lookers_on)
+            # The item it is at is no longer at hand, but in the pickle: so is whoever has it, or a part of it.
+            more = sharing.closed(together | related | self._bound(user_ns), user_ns, lookers_on)
             return more or together, "" if more is not None else "too many objects to tell which variables share them"
         reads = read_by(self._iterator) & together
         if reads:

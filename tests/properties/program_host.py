@@ -357,6 +357,8 @@ def kernel(request: Request) -> Seen:
     shell.displayhook.write_format_data = lambda data, md=None: notes[-1].append(("result", data["text/plain"]))
     shell.showtraceback = lambda *args, **kwargs: None
     shell._format_exception_for_storage = lambda *args, **kwargs: {}  # half a second each
+    # When Python looks for cycles nobody has any more depends on what else was made; a weak reference tells.
+    gc.disable()
     hidden = set(shell.user_ns)
     checkpointer = None
     if request.mode != "plain":
@@ -374,6 +376,8 @@ def kernel(request: Request) -> Seen:
         if error is not None:
             notes[-1].append(("error", type(error).__name__, str(error), _where(error)))
     sys.settrace(None)
+    del result, error
+    gc.collect()
     seen = look(shell.user_ns, hidden, notes, lines)
     if checkpointer is not None:
         checkpointer.session.close()

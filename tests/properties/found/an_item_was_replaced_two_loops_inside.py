@@ -1,0 +1,16 @@
+# mode cells
+# ======== kernel 1, to the end
+# ---- cell
+import random, numpy as np
+random.seed(1); np.random.seed(2)
+# ---- cell
+l0, l1, l2 = [], [7, 8], [1]
+m0 = [l0, l1, l2]
+# ---- cell
+for x in m0:
+    for y in [l1, l2]:
+        for z in range(3):
+            m0[0] = y
+        if z: d2
+# ======== kernel 2, to the end
+# the same cells
