@@ -4,10 +4,10 @@ Theory of operation. IPython parses a cell, shows the tree to its AST transforme
 tells everyone that the cell is done. The transformer returns the cell woven with calls (`weave.py`):
 
     enter(n)         the n-th statement is about to run. Identify it, look for a checkpoint. Found: bind its values,
-                     replay its outputs, and say "do not run". Not found: start watching, and say "run".
-    starts, items, rest, turn    a loop is about to begin, or is between two iterations (`loops.py`).
+                     replay its outputs, and say "do not run". Not found: start watching, and say "run" (`entering.py`).
+    starts, items, rest, turn    a loop is about to begin, or is between two iterations (`looping.py`).
     leave(n)         it has run, without an exception.
-    settle()         what it shows has been shown: save what it left (`leaves.py`).
+    settle()         what it shows has been shown: save what it left (`leaving.py`).
 
     post_run_cell    the cell is over: one line says what happened to its statements.
 
@@ -22,110 +22,44 @@ from __future__ import annotations
 
 import argparse
 import ast
-import builtins
-import glob
 import itertools
 import sys
 import time
-import types
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nbcheckpoint import config, patience
-from nbcheckpoint.codec import frames
-from nbcheckpoint.engine import context, shown
-from nbcheckpoint.engine.identity import (
-    LOOKS_FOR_FILES,
-    TIMES_AND_MODES,
-    Identity,
-    Match,
-    code_key,
-    identify,
-    match,
-    never_saved,
-    texts_in,
-)
-from nbcheckpoint.engine.journal import moments_ago
-from nbcheckpoint.engine.pace import NAMING_SHARE, Pace
-from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged, StoreError, UsageError
-from nbcheckpoint.fingerprint import explain, files, rng, settings
-from nbcheckpoint.fingerprint.code import Names, certainly_bound, compiled, free_names, names_in
-from nbcheckpoint.model import Checkpoint, Reason, Step, StepStatus
-from nbcheckpoint.notebook import around, guess, leaves, line, namespace, options, sharing, tracebacks, weave
-from nbcheckpoint.notebook.cell import (
-    INTERRUPT,
-    Cell,
-    hint,
-    id_of,
-    line_of,
-    lines_of,
-    note_interrupts,
-    own_text,
-    paths_in,
-    quick_size,
-    salt,
-    title,
-)
-from nbcheckpoint.notebook.figures import Figures
-from nbcheckpoint.notebook.items import names_of
-from nbcheckpoint.notebook.leaves import RESULT, Running
+from nbcheckpoint import config
+from nbcheckpoint.errors import Error, UsageError
+from nbcheckpoint.model import Step, StepStatus
+from nbcheckpoint.notebook import line, options, tracebacks, weave
+from nbcheckpoint.notebook.cell import INTERRUPT, Cell, hint, id_of, title
+from nbcheckpoint.notebook.entering import EnterHooks
+from nbcheckpoint.notebook.leaving import LeaveHooks
 from nbcheckpoint.notebook.looping import LoopHooks
-from nbcheckpoint.notebook.loops import COUNTED, Loops
-from nbcheckpoint.notebook.outputs import Recorder, replay
-from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.redact import is_secret, redact
-from nbcheckpoint.units import say_duration, say_size
-from nbcheckpoint.whose import home_of, is_user_code, name_of
+from nbcheckpoint.units import say_duration
 
-ALIAS_WALK = 20_000
-"""Objects looked at to find other names of what a statement reads: about 20 ms."""
-QUICK_WALK = 1000
-"""The same before a statement that is likely to be quick."""
-QUICK_SECONDS = 0.5
-"""Work that is done again sooner than the disk syncs, all in all, may wait for the end of the cell."""
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 """Seconds between the attempts of a statement that fails."""
-GUESS_SHARE = 0.2
-"""What is taken to need less than this share of the least time worth saving is not looked at."""
-NOT_LOOKED_AT = (
-    "nobody had looked at its inputs beforehand, for the sake of speed; in this kernel, next time they will be"
-)
-LOOK_SHARE = 0.5
-"""Of the time a statement took before, so much may be spent on finding out whether it has to run."""
 
 
-class CellCheckpointer(LoopHooks, ast.NodeTransformer):
+class CellCheckpointer(EnterHooks, LoopHooks, LeaveHooks, ast.NodeTransformer):
     """The AST transformer, the hooks in the woven cell, and the end of it, for one shell."""
 
     def __init__(self, shell: Any) -> None:
-        self.shell = shell
-        self.session = Session(shell.user_ns)
-        self.pace = Pace()
+        super().__init__(shell)
         self.automatic = False
         """Are cells saved that say nothing about it?"""
-        self.since = ""
-        """What was saved before that is not used."""
-        self.unattended = False
-        """Is nobody sitting in front of it? Then a first interrupt only asks to stop where nothing is lost."""
-        self._cells: list[Cell] = []
+        self.notes: deque[str] = deque(maxlen=5)
+        """What was last said about cells that could not be checkpointed or saved."""
         self._then: Callable[[], None] = lambda: None
         """What is to be done when no cell is running any more."""
         self._held: list[Cell] = []
         """Cells that are over, and about which nothing could be said yet."""
-        self.deep: set[int] = set()
-        self._slow: dict[str, float] = {}
-        """Key -> seconds of statements that turned out to be slow when nobody had looked at their inputs."""
-        self._cut: dict[str, tuple[str, str]] = {}
-        """Key of a statement whose loop was cut short in this kernel -> its progress, and the inputs it left behind."""
         self._named: dict[str, tuple[str, str]] = {}
         """Name -> id and text of the cell that has it."""
-        self._patience = patience.shared
-        self._patched: set[tuple[str, ...]] = set()
-        """Attributes that cells have set, as paths from a name. Those of libraries' classes anything may depend on."""
-        self.notes: deque[str] = deque(maxlen=5)
-        """What was last said about cells that could not be checkpointed or saved."""
 
     @property
     def step_now(self) -> Step | None:
@@ -221,7 +155,7 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         except Exception as error:
             cell.note = f"{what}, a fault of nbcheckpoint: {type(error).__name__}: {error}"
 
-    # What the woven cell calls
+    # What the woven cell calls, besides
 
     def enter(self, number: int) -> bool:
         """Is this statement to be run? Its values are bound if not."""
@@ -249,53 +183,11 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         self._stop_watching(cell)
         return True
 
-    def leave(self, number: int, *value: Any) -> Any:
-        """It has run. An expression's value passes through, and has yet to be shown."""
-        cell = self._cell
-        running = cell.running
-        if running is not None and running.number == number:
-            running.seconds = time.perf_counter() - running.started
-            running.around_after = around.look() if self._may_be_saved(cell, running) else None
-            running.result = value[0] if value else None
-            if cell.timed:
-                running.recorder.takes_text = False  # the times, which are others next time
-        elif cell.passing is not None and cell.passing[0] == number:
-            self._passed(cell, *cell.passing[1:])
-        if value:
-            return value[0]
-        self.settle()
-        return None
-
     def kept(self, number: int) -> Any:
         """The value of the expression that has just been restored, for `%%time` to pass on."""
         cell = self._cell
         value, cell.kept = cell.kept, None
         return value
-
-    def settle(self) -> None:
-        """If a statement has run and was shown, save what it left."""
-        cell = self._cell
-        running = cell.running
-        if running is None or running.seconds is None:
-            return
-        try:
-            with self._patience.limited():
-                self._save(cell, running)
-        except KeyboardInterrupt:
-            cell.stopped = True  # where the next statement begins, or at the end
-        except Exception as error:
-            self._not_saved(cell, error)
-        finally:
-            self._stop_watching(cell)
-
-    def _not_saved(self, cell: Cell, error: Exception) -> None:
-        """Say so. Raises an Error if the user would rather have the cell fail."""
-        cell.not_saved = True
-        if not isinstance(error, Error):
-            error = StoreError(f"a fault of nbcheckpoint: {type(error).__name__}: {error}")
-        cell.note = f"not saved: {error}{hint(error)}"
-        if cell.on_save_error == "fail":
-            raise error
 
     Failure = Exception
     """What is worth another attempt: not an interrupt, not the end of the kernel."""
@@ -327,12 +219,12 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
         """Did the statement that has just been restored say what this name is?"""
         return name in self._cell.annotated
 
-    # Before
+    # At the beginning
 
     def _seems_quick(self, cell: Cell, tree: ast.Module) -> bool:
         """In automatic mode: a cell in which nothing takes long, as far as one can tell, is left as it is."""
         nodes = tuple(node for node in tree.body if not weave.is_definition(node))
-        if not guess.is_quick(nodes, self.shell.user_ns, GUESS_SHARE * self.pace.min_seconds):
+        if not self._is_quick(nodes):
             return False
         chosen = options.automatic()
         cell.chosen, cell.statements = chosen, nodes
@@ -367,374 +259,6 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
                     f"{name!r} is the name of another cell, with other code", hint="give it one of its own"
                 )
             self._named[name] = cell.id, cell.raw
-
-    def _enter(self, cell: Cell, number: int) -> bool:
-        assert cell.chosen is not None  # set before anything was woven
-        started = time.perf_counter()
-        node = cell.statements[number]
-        if cell.chosen.automatic and weave.is_plain(node):
-            cell.passing = number, "", lines_of(cell.raw, node), time.perf_counter()
-            return True
-        if self._resizes(node):
-            self._let_go(cell, number)
-            return True
-        tree = ast.Module(body=[node], type_ignores=[])
-        key = self._key(cell, number, tree)
-        code = compiled(tree)
-        own = names_in(code)
-        if cell.waiting & own.writes:  # what it binds anew or deletes is to be freed
-            self._flush(cell)
-        known, thorough, allowance = True, True, None
-        if cell.chosen.automatic:
-            known, thorough, allowance = self._allowance(key, loop=bool(cell.loops[number]))
-        if (
-            not known
-            and not thorough
-            and guess.is_quick([node], self.shell.user_ns, GUESS_SHARE * self.pace.min_seconds)
-        ):
-            cell.passing = number, key, lines_of(cell.raw, node), time.perf_counter()
-            return True
-        looking = time.thread_time()
-        identity = self._identify(cell, tree, code, key, allowance, thorough=thorough)
-        if cell.chosen.automatic:
-            self.pace.looked += time.thread_time() - looking
-        if identity.unaffordable:
-            cell.passing = number, key, lines_of(cell.raw, node), time.perf_counter()
-            return True
-        free = free_names(tree.body)
-        problem = never_saved(identity, self.shell.user_ns, own, {n for n in free if namespace.is_history(n)})
-        foreign = weave.foreign_magic(node)
-        problem = problem or (f"it runs %{foreign}" if foreign else "") or self._changes_code(node)
-        if weave.mentions(node, "__annotations__"):
-            problem = problem or "it reads __annotations__, which nobody keeps track of"
-        annotates = weave.annotates_anyhow(node)
-        problem = problem or (f"what it says of {annotates} is found out by running it" if annotates else "")
-        found = Match(None, explain.simple("never" if problem else "first", ""))
-        if known and not problem:
-            found = self._look_up(identity, cell.chosen)
-        if found.checkpoint is None and found.progress is None and not problem and not cell.chosen.force:
-            found = self._after_a_cut(identity, cell.loops[number]) or found
-        if found.progress is not None and found.progress.meta.get(COUNTED, 1) != len(cell.loops[number]):
-            found = Match(
-                None, explain.simple("damaged", "its loops were counted in another way when it was cut short")
-            )
-        if found.progress is not None:  # it is the same work, under the inputs it began with
-            original = found.progress
-            identity = identity._replace(inputs=original.inputs, digest=original.inputs_digest)
-        shows = self._shows(cell, number)
-        if shows and found.checkpoint is not None and not found.checkpoint.meta.get("shows"):
-            found = Match(None, explain.simple("unsaveable", "its value was not shown then, and not kept"))
-        loaded: dict[str, Any] = {}
-        outputs: list[dict[str, Any]] = []
-        if found.checkpoint is not None or found.progress is not None:
-            with frames.beside(frames.counts_in(identity.values)):
-                loaded, outputs, reason = self._load(found.checkpoint or found.progress)
-            if reason is not None:
-                found = Match(None, reason)
-        if found.checkpoint is not None:
-            if not shows or cell.timed:
-                kept = loaded.pop(RESULT, None)
-                cell.kept = kept if shows else None
-            self._bind(found.checkpoint, loaded)
-            leaves.adopt_calls(found.checkpoint)
-            cell.annotated = frozenset(found.checkpoint.meta.get(leaves.ANNOTATED, ()))
-            shown_here = shows and cell.kept is None
-            replay(self.shell, [one for one in outputs if shown_here or one["output_type"] != "execute_result"])
-            seconds = time.perf_counter() - started
-            cell.done.append(line.Done("restored", seconds, explain.restored(found.checkpoint), found.checkpoint))
-            return False
-        self._watch(cell, number, own, identity, found.reason, problem)
-        if cell.running is not None:
-            cell.running.shows = shows
-        if cell.loops[number] and not problem and cell.running is not None:
-            nodes = cell.loops[number]
-            made = Loops(nodes, node, self.shell.user_ns, self.pace, cell.chosen.every, self.deep, number)
-            made.resume, made.loaded, made.outputs = found.progress, loaded, outputs
-            made.earlier_seconds = self._took_earlier(key)
-            cell.running.loops = made
-        return True
-
-    def _resizes(self, node: ast.stmt) -> bool:
-        numpy: Any = sys.modules.get("numpy")
-        found = [self.shell.user_ns.get(name) for name in weave.resized(node)] if numpy is not None else []
-        return any(isinstance(value, numpy.ndarray) for value in found)
-
-    def _let_go(self, cell: Cell, number: int) -> None:
-        """NumPy resizes an array in place only if nobody but the user refers to it: so nothing is watched, or waits."""
-        source = lines_of(cell.raw, cell.statements[number])
-        cell.passing = number, "", source, time.perf_counter()
-        if self.session.opened:
-            self._flush(cell)
-        assert cell.chosen is not None
-        if not cell.chosen.automatic:
-            why = "it resizes an array in place, which only works as long as nobody else refers to it"
-            cell.passing = None
-            cell.done.append(line.Done("computed", 0.0, explain.simple("never", ""), None, problem=why, source=source))
-
-    def _shows(self, cell: Cell, number: int) -> bool:
-        """Is the value of this statement, or of one inside of it, shown where it stands now?"""
-        node, mode = cell.statements[number], self.shell.ast_node_interactivity
-        is_last = number == len(cell.statements) - 1 and cell.ends_with_step
-        wanted = {"all": is_last or not cell.timed, "none": False}.get(mode, is_last)
-        if not isinstance(node, ast.Expr):
-            inside = mode in ("all", "last") and not cell.timed
-            return wanted and inside and any(isinstance(inner, ast.Expr) for inner in ast.walk(node))
-        quiet = is_last and self.shell.displayhook.quiet()  # by a semicolon
-        return wanted and not quiet
-
-    def _took_earlier(self, key: str) -> float:
-        """Seconds such a statement took when it last came to its end, with whatever inputs."""
-        earlier = self.session.store.find(key, limit=5)
-        return next((found.seconds for found in earlier if found.progress is None), 0.0)
-
-    def _allowance(self, key: str, *, loop: bool) -> tuple[bool, bool, float]:
-        """Is there a checkpoint for this code; is it likely to be slow; how long to look at its inputs?"""
-        earlier = self.session.store.find(key, limit=1)
-        took = max(self._slow.get(key, 0.0), earlier[0].seconds if earlier else 0.0)
-        allowance = self.pace.allowance(loop=loop)
-        if took >= self.pace.min_seconds:
-            return bool(earlier), True, max(LOOK_SHARE * took, allowance)
-        return bool(earlier), bool(earlier), allowance
-
-    def _changes_code(self, node: ast.stmt) -> str:
-        for name in sorted(weave.changed_roots(node)):
-            if isinstance(self.shell.user_ns.get(name), (types.ModuleType, type)):
-                return f"it changes {name}"
-        return ""
-
-    def _key(self, cell: Cell, number: int, tree: ast.Module) -> str:
-        chosen = cell.chosen
-        assert chosen is not None
-        source = lines_of(cell.raw, cell.statements[number])
-        return code_key(tree, own_text(chosen, number, source), salt(chosen))
-
-    def _identify(
-        self, cell: Cell, tree: ast.Module, code: types.CodeType, key: str, allowance: float | None, *, thorough: bool
-    ) -> Identity:
-        """`allowance`: seconds it may take. Not by the clock on the wall: values are not larger on a busy machine."""
-        user_ns = self.shell.user_ns
-        assert cell.chosen is not None
-        walk = ALIAS_WALK if thorough else QUICK_WALK
-        return identify(
-            tree,
-            code,
-            user_ns,
-            key=key,
-            ignore=cell.chosen.ignore,
-            depends=cell.chosen.depends,
-            granted=self._is_granted,
-            private=self.session.store.private_digest,
-            aliases=lambda names, seen: sharing.sharing(names, user_ns, lookers_on=[seen], walk=walk) or set(),
-            patched=list(self._patches()),
-            provisional=not thorough,
-            deadline=time.thread_time() + allowance if allowance is not None else None,
-            spare=NAMING_SHARE * (allowance or 0.0),
-        )
-
-    def _patches(self) -> Iterator[tuple[str, Any]]:
-        """What the user has put into classes of libraries, by the library's name for it."""
-        for name, *path in sorted(self._patched):
-            owner = self.shell.user_ns.get(name)
-            for part in path[:-1]:
-                owner = getattr(owner, part, None) if isinstance(owner, (types.ModuleType, type)) else None
-            if isinstance(owner, type) and not is_user_code(owner) and path[-1] in vars(owner):
-                yield f"{home_of(owner)}.{name_of(owner)}.{path[-1]}", vars(owner)[path[-1]]
-
-    def _is_granted(self, name: str) -> bool:
-        """Does IPython or Python itself provide it, and is it still what was provided?"""
-        user_ns = self.shell.user_ns
-        if name not in user_ns:
-            return name in vars(builtins)
-        given = self.shell.user_ns_hidden.get(name, user_ns[name])
-        return namespace.is_given(name) and given is user_ns[name]
-
-    def _look_up(self, identity: Identity, chosen: argparse.Namespace) -> Match:
-        if chosen.force:
-            return Match(None, explain.simple("forced", "--force"))
-        expired = self.since
-        if chosen.expire is not None:
-            expired = max(expired, moments_ago(chosen.expire))
-        found = match(
-            self.session.store,
-            identity,
-            expired_before=expired,
-            holds=lambda condition: leaves.holds(condition, self.shell.user_ns),
-        )
-        if self.since and found.reason.code == "expired":
-            found = found._replace(reason=explain.simple("forced", "--fresh"))
-        return found
-
-    def _after_a_cut(self, identity: Identity, nodes: Sequence[weave.LoopNode]) -> Match | None:
-        """In the kernel in which a loop was interrupted or failed, its inputs are no more what they were when it
-        began, because it has changed them. Where nothing else has, running it again means going on with it."""
-        id, digest = self._cut.get(identity.code, ("", ""))
-        if not id or digest != identity.digest:
-            return None
-        try:
-            checkpoint = self.session.store.checkpoint(id)
-        except Error:
-            return None
-        progress = checkpoint.progress
-        if progress is None or not checkpoint.trusted:
-            return None
-        then = {item.name: item.digest for item in checkpoint.inputs}
-        made = (names_of(nodes[p.loop].node) for p in (*progress.around, progress) if p.by == "position")
-        reads: set[str] = set().union(*made)
-        if any(then.get(name) != found for name, found in identity.before.items() if name in reads):
-            return None  # what it goes through would be made of what it has changed
-        return Match(None, explain.simple("interrupted", ""), checkpoint)
-
-    def _remember_cut(self, cell: Cell, running: Running, saved: Checkpoint) -> None:
-        tree = ast.Module(body=[cell.statements[running.number]], type_ignores=[])
-        code = compiled(tree)
-        left = self._identify(cell, tree, code, running.identity.code, None, thorough=True)
-        self._cut[left.code] = saved.id, left.digest
-
-    def _load(self, checkpoint: Checkpoint | None) -> tuple[dict[str, Any], list[dict[str, Any]], Reason | None]:
-        """Values and outputs of a checkpoint, ready to be bound and shown; or why they cannot be."""
-        assert checkpoint is not None
-        user_ns = self.shell.user_ns
-        names = {name for name in checkpoint.names if ":" not in name}
-        others = sharing.sharing(names & user_ns.keys(), user_ns) if names & user_ns.keys() else set()
-        # Who shared it then, and was neither changed nor saved, was left behind: `x = x + [1]`.
-        known = names | {item.name for item in checkpoint.inputs} - set(checkpoint.mutated)
-        if others is None or others - known:
-            who = ", ".join(sorted((others or set()) - known)) or "other variables"
-            return {}, [], explain.simple("shared", f"{who} now shares data with what this changes")
-        try:
-            values = self.session.store.load(checkpoint.id)
-            outputs = self.session.store.outputs(checkpoint)
-        except (StoreDamaged, NotRestorable) as error:
-            return {}, [], explain.simple("damaged", f"the saved copy cannot be used ({error})")
-        failed = {name: why for name, why in values.failed.items() if name != RESULT}
-        if failed:
-            return {}, [], explain.simple("damaged", "; ".join(f"{name}: {why}" for name, why in failed.items()))
-        return values.values, outputs, None
-
-    def _watch(self, cell: Cell, number: int, own: Names, identity: Identity, reason: Reason, problem: str) -> None:
-        assert cell.chosen is not None
-        watch = files.FileWatch(ignore=[self.session.store.url.removeprefix("file://")])
-        watch.exact = bool(TIMES_AND_MODES & identity.mentions.attributes)
-        watch.whole_folders = leaves.reads_tables(identity)
-        strings = identity.mentions.strings | set(paths_in(identity.values.values()))
-        strings |= set(texts_in(identity.values.values())) if watch.whole_folders else set()
-        watch.mention(strings, absent=bool(LOOKS_FOR_FILES & identity.mentions.attributes))
-        for pattern in cell.chosen.files:
-            watch.mention(glob.glob(pattern, recursive=True))
-        cell.running = Running(
-            number=number,
-            source=lines_of(cell.raw, cell.statements[number]),
-            own=own,
-            identity=identity,
-            reason=reason,
-            problem=problem,
-            certain=certainly_bound(cell.statements[number]),
-            is_expression=isinstance(cell.statements[number], ast.Expr),
-            annotates=frozenset(weave.annotations_in(cell.statements[number])),
-            before=self.shell.user_ns.copy(),
-            counts=frames.counts_in(identity.values),
-            modules_before=leaves.modules_in(identity),
-            rng_before=rng.states(),
-            settings_before=settings.states(),
-            around=around.look(),
-            logs_to=leaves.logs_to(),
-            calls_before=len(context.called),
-            asked_before=len(context.asked),
-            figures=Figures(),
-            watch=watch,
-            recorder=Recorder(self.shell),
-        )
-        files.start(watch)
-        cell.running.undo = note_interrupts(cell.running, cell.ask_to_stop if self.unattended else None)
-
-    def _stop_watching(self, cell: Cell) -> None:
-        running, cell.running = cell.running, None
-        if running is not None:
-            files.stop(running.watch)
-            running.figures.release()
-            running.recorder.stop()
-            running.undo()
-            running.undo = lambda: None  # it knows the statement, which knows all there was: what is deleted is freed
-            if running.loops is not None:
-                running.loops.stop()
-
-    # After
-
-    def _may_be_saved(self, cell: Cell, running: Running) -> bool:
-        """In automatic mode quick statements are not."""
-        assert cell.chosen is not None
-        assert running.seconds is not None
-        resumed = running.loops is not None and running.loops.resumed is not None
-        return not cell.chosen.automatic or resumed or running.seconds >= self.pace.min_seconds
-
-    def _passed(self, cell: Cell, key: str, source: str, began: float) -> None:
-        """A statement whose inputs nobody had the time to look at has run."""
-        seconds = time.perf_counter() - began
-        cell.passing = None
-        self.pace.worked += seconds
-        done = line.Done("computed", seconds, explain.simple("unidentified", ""), None, source=source)
-        done.quick = seconds < self.pace.min_seconds
-        if not done.quick:
-            self._slow[key] = seconds
-            done.problem = NOT_LOOKED_AT
-        cell.done.append(done)
-
-    def _save(self, cell: Cell, running: Running) -> None:
-        assert running.seconds is not None
-        assert cell.chosen is not None
-        files.stop(running.watch)
-        outputs = running.recorder.stop()
-        cell.shown_last = running.number == len(cell.statements) - 1 and not outputs
-        loops_ = running.loops
-        if loops_ is not None:
-            loops_.stop()
-        seconds = running.seconds - (loops_.saving_seconds if loops_ is not None else 0.0)
-        self.pace.worked += seconds
-        if not self._may_be_saved(cell, running):
-            quick = line.Done("computed", seconds, running.reason, None, source=running.source, quick=True)
-            cell.done.append(quick)
-            return
-        problem = running.problem or leaves.obstacle(running, running.around_after or around.look())
-        problem = problem or ("it was interrupted" if running.interrupted else "")
-        done = line.Done("computed", seconds, running.reason, None, problem=problem, source=running.source)
-        if loops_ is not None:
-            done.resumed = loops_.resumed
-            done.save_seconds = loops_.saving_seconds
-            done.loop_problem = loops_.what_begins_anew if seconds >= 2 * self.pace.min_seconds else ""
-        if not problem:
-            started = time.perf_counter()
-            whole = seconds + (loops_.before_seconds if loops_ is not None else 0.0)
-            draft = leaves.draft(running, self.shell.user_ns, self._place(cell, running), whole)
-            chosen = cell.chosen.save or cell.chosen.skip
-            if whole < QUICK_SECONDS and not chosen and leaves.acts_elsewhere(running, draft, outputs):
-                return  # it just runs again
-            done.problem = draft.problem or self._too_large(cell, draft.values, whole)
-            if draft.problem:
-                self._slow[running.identity.code] = whole  # next time there will be a closer look
-            if draft.checkpoint is not None and not done.problem:
-                cell.waiting_seconds += whole
-                defer = cell.waiting_seconds < QUICK_SECONDS
-                kept = [] if cell.chosen.no_output else outputs
-                store = self.session.store
-                with frames.beside(running.counts):
-                    done.checkpoint = store.save(draft.checkpoint, draft.values, outputs=kept, defer=defer).checkpoint
-                cell.waiting_seconds *= defer
-                if defer and any(blob.chunk_size for blob in done.checkpoint.blobs):
-                    cell.waiting |= frozenset(draft.values)
-                if not defer:
-                    shown.all_is_shown({call.run for call in context.called[running.calls_before :]})
-                self.pace.saved(done.checkpoint.size, time.perf_counter() - started)
-                if loops_ is not None and not done.checkpoint.not_saved:
-                    loops_.ended(self.session.forget)
-            done.save_seconds += time.perf_counter() - started
-        cell.done.append(done)
-
-    def _too_large(self, cell: Cell, values: dict[str, Any], seconds: float) -> str:
-        assert cell.chosen is not None
-        size = sum(map(quick_size, values.values()))
-        if not cell.chosen.automatic or self.pace.is_worth(seconds, size):
-            return ""
-        return f"saving {say_size(size)} would take longer than it is worth"
 
     # At the end
 
@@ -773,47 +297,6 @@ class CellCheckpointer(LoopHooks, ast.NodeTransformer):
             self._remember_cut(cell, running, loops_.saved)
             cell.note = f"{status} · the loop goes on {loops_.where} when the cell is run again"
         return None
-
-    def _passed_by(self, cell: Cell, error: BaseException | None) -> None:
-        """A cell that was left as it is has run: what its statements took is known of all of them together."""
-        assert cell.untouched is not None
-        ran = list(zip(cell.statements, cell.untouched, strict=True))
-        if error is not None:  # those before the one that failed
-            ran = [(node, key) for node, key in ran if node.lineno <= line_of(error, self.shell.user_ns)][:-1]
-        seconds = (time.perf_counter() - cell.started) / max(1, len(ran))
-        for node, key in ran:
-            cell.passing = -1, key, lines_of(cell.raw, node), time.perf_counter() - seconds
-            self._passed(cell, *cell.passing[1:])
-
-    def _finish_saving(self, cell: Cell) -> BaseException | None:
-        """Save what is left to be saved. Returns why the cell is to fail, if it is."""
-        failure: BaseException | None = None
-        try:
-            self.settle()
-            if self.session.opened:
-                self._flush(cell)
-        except (Error, KeyboardInterrupt) as error:
-            failure = error
-        if cell.stopped:
-            failure = KeyboardInterrupt()
-        if cell.not_saved:
-            for done in cell.done:
-                if done.checkpoint is not None and not self._is_saved(done.checkpoint):
-                    done.checkpoint = None
-        return failure
-
-    def _flush(self, cell: Cell) -> None:
-        cell.waiting = frozenset()
-        try:
-            self.session.store.flush()
-        except Exception as error:
-            self._not_saved(cell, error)
-
-    def _is_saved(self, checkpoint: Checkpoint) -> bool:
-        try:
-            return bool(self.session.store.checkpoint(checkpoint.id))
-        except Error:
-            return False
 
     def _secrets(self) -> list[Any]:
         """The values of variables whose name says that they are secret."""

@@ -1,7 +1,4 @@
-"""The hooks a woven loop calls: it is about to begin, or is between two iterations (`loops.py` says what a loop is).
-
-Binding what a checkpoint holds is here too, because a loop that goes on does it in the middle of a statement.
-"""
+"""The hooks a woven loop calls: it is about to begin, or is between two iterations (`loops.py` says what a loop is)."""
 
 from __future__ import annotations
 
@@ -15,19 +12,18 @@ from msgspec.structs import replace
 from nbcheckpoint.codec import frames
 from nbcheckpoint.engine.identity import is_missed
 from nbcheckpoint.engine.loop import ExplicitLoop
-from nbcheckpoint.engine.pace import TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS, Pace, price, seconds_left
+from nbcheckpoint.engine.pace import TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS, price, seconds_left
 from nbcheckpoint.engine.trail import NotMade, advance, both_drawn, iterator_of, moved_since
 from nbcheckpoint.errors import Error
 from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
-from nbcheckpoint.notebook import around, leaves, line, loops, namespace
+from nbcheckpoint.notebook import around, leaves, line, loops
 from nbcheckpoint.notebook.cell import INTERRUPT, Cell, hint, quick_size
+from nbcheckpoint.notebook.hooks import Hooks
 from nbcheckpoint.notebook.items import raising, unwrap_bar, wrap_bar
-from nbcheckpoint.notebook.leaves import RESULT, Place, Running
+from nbcheckpoint.notebook.leaves import Running
 from nbcheckpoint.notebook.loops import Loop, Loops
 from nbcheckpoint.notebook.outputs import beyond, replay
-from nbcheckpoint.notebook.session import Session
-from nbcheckpoint.patience import Patience
 
 
 class _BeginsAnew(Exception):
@@ -55,20 +51,8 @@ class Before:
             rng.restore(name, state)
 
 
-class LoopHooks:
+class LoopHooks(Hooks):
     """The part of a cell's hooks that loops need."""
-
-    shell: Any
-    session: Session
-    pace: Pace
-    deep: set[int]
-    """Keys of the loops whose inner loops are watched, at the moment."""
-    _cells: list[Cell]
-    _patience: Patience
-
-    @property
-    def _cell(self) -> Cell:
-        return self._cells[-1]
 
     def starts(self, number: int, which: int) -> bool:
         """Does it begin with what it goes through? Not if it goes on: with the iterator that was saved, or behind the
@@ -344,6 +328,8 @@ class LoopHooks:
         self._bind_state(loops_, loop, checkpoint)
         running = self._cell.running
         if running is not None:
+            # It is the same work now, under the inputs it began with: in the kernel it was cut in they have changed.
+            running.identity = running.identity._replace(inputs=checkpoint.inputs, digest=checkpoint.inputs_digest)
             running.watch.adopt(checkpoint.files)
             leaves.adopt_calls(checkpoint)
         loops_.gone_on(loop)
@@ -493,44 +479,6 @@ class LoopHooks:
                 cell.shown = line.show_progress(self.shell, loop.done, loop.total, left, display=cell.shown)
         except Exception:  # whatever is in the place of the front end
             loop.to_tell = False
-
-    # Binding
-
-    def _bind(self, checkpoint: Checkpoint, values: dict[str, Any]) -> None:
-        user_ns = self.shell.user_ns
-        for name in checkpoint.deleted:
-            user_ns.pop(name, None)
-        for name, value in values.items():
-            if name.startswith(rng.PREFIX):
-                rng.restore(name, value)
-            elif name.startswith(settings.PREFIX):
-                settings.restore(name, value)
-            elif ":" not in name:
-                old = user_ns.get(name)
-                user_ns[name] = value
-                if not namespace.is_history(name):  # `_` itself bound anew leaves `Out` as it is
-                    self._replace_in_history(old, value)
-        if RESULT in values:
-            self.shell.displayhook.update_user_ns(values[RESULT])
-            self.shell.displayhook.fill_exec_result(values[RESULT])
-
-    def _replace_in_history(self, old: Any, new: Any) -> None:
-        """`_` and `Out` hold results by the same object the variable had: they follow it."""
-        if old is None or (not isinstance(old, (list, dict, set)) and not hasattr(old, "__dict__")):
-            return
-        user_ns = self.shell.user_ns
-        for place in (user_ns.get("Out"), user_ns):
-            if isinstance(place, dict):
-                for key in [
-                    k for k, v in place.items() if v is old and (place is not user_ns or namespace.is_history(k))
-                ]:
-                    place[key] = new
-
-    def _place(self, cell: Cell, running: Running) -> Place:
-        assert cell.chosen is not None
-        assert cell.step is not None
-        last = running.number == len(cell.statements) - 1
-        return Place(cell.chosen, cell.step, self.session.workflow, last)
 
 
 def _is_iterable(thing: Any) -> bool:

@@ -407,6 +407,30 @@ def test_run_again_in_the_same_kernel_it_goes_on_unless_something_else_was_chang
         assert kernel.run("total, other").result == str((whole, [10]))
 
 
+def test_a_loop_that_cannot_go_on_in_its_kernel_is_saved_under_what_it_was_run_with(kernel: Kernel) -> None:
+    """Its progress is damaged, so it begins anew, with a list that has something in it: that is no result of `[]`."""
+    setup = "import os\nfirst = os.urandom(6_000_000); big = [first]; out = []"
+    kernel.run(SETUP + setup)
+    (kernel.folder / "closed.txt").write_text("yes")
+    cell = (
+        "%%checkpointed --every 1\nfor i in range(4):\n    if i == 2 and closed():\n        raise OSError\n"
+        "    out.append(i); big[0] = os.urandom(6_000_000)"
+    )
+    assert "goes on at 3 of 4" in kernel.run(cell, fails=True).line
+    (kernel.folder / "closed.txt").write_text("")
+    for path in (kernel.folder / ".nbcheckpoint").rglob("*"):
+        if path.is_file() and path.stat().st_size > 5_000_000:
+            path.chmod(0o600)
+            path.write_bytes(b"x" * path.stat().st_size)
+    again = kernel.run(cell)
+    assert again.status == "computed", again.line
+    assert kernel.run("out").result == "[0, 1, 0, 1, 2, 3]"
+    kernel.run("out = []; big = [first]")
+    fresh = kernel.run(cell)
+    assert fresh.status == "computed", fresh.line
+    assert kernel.run("out").result == "[0, 1, 2, 3]"
+
+
 def test_what_went_on_in_the_same_kernel_is_restored_in_the_next(kernel: Kernel) -> None:
     """Also names that had, when it went on, what they have in the end."""
     setup = "out = []; rows = dict.fromkeys('abcdefgh', 0)"

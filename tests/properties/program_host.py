@@ -362,17 +362,19 @@ def kernel(request: Request) -> Seen:
     hidden = set(shell.user_ns)
     checkpointer = None
     if request.mode != "plain":
-        checkpointer = _load(shell, request.mode)
+        checkpointer = _load(shell, request.mode, goes_on=request.process.goes_on)
     strike = _clock(checkpointer, request.process) if request.mode == "clock" else None
     if request.process.kill or strike is not None:
         _die_after(request.process.kill, request.process.inside, strike)
     for cell in request.process.cells:
         notes.append([])
         text = "\n".join(cell)
-        result = shell.run_cell(
-            f"%%checkpointed --every 1\n{text}" if request.mode == "cells" else "# plain\n" + text, store_history=True
-        )
+        text = f"%%checkpointed --every 1\n{text}" if request.mode == "cells" else "# plain\n" + text
+        result = shell.run_cell(text, store_history=True)
         error = result.error_before_exec or result.error_in_exec
+        if error is not None and request.process.goes_on:
+            result = shell.run_cell(text, store_history=True)
+            error = result.error_before_exec or result.error_in_exec
         if error is not None:
             notes[-1].append(("error", type(error).__name__, str(error), _where(error)))
     sys.settrace(None)
@@ -384,14 +386,15 @@ def kernel(request: Request) -> Seen:
     return seen
 
 
-def _load(shell: Any, mode: str) -> Any:
+def _load(shell: Any, mode: str, *, goes_on: bool) -> Any:
     from nbcheckpoint.notebook import auto, loops, magics, options
 
     checkpointer = magics.load(shell)
     # However little time they take: loops inside of loops are saved between all of their iterations.
     loops.Loop.inner_every, loops._DEEP_SHARE = 1, 0.0
-    # A loop that failed goes on when it is run again in its own kernel, which is not what happens without us.
-    checkpointer._remember_cut = lambda *_: None  # type: ignore[method-assign]
+    if not goes_on:
+        # A loop that failed goes on when it is run again in its own kernel, which is not what happens without us.
+        checkpointer._remember_cut = lambda *_: None  # type: ignore[method-assign]
     if mode == "clock":
         loops.Loop.inner_every, loops._STRETCH = None, 3
     if mode != "cells":
@@ -655,6 +658,8 @@ class Hosts:
         if isinstance(seen, Died) and seen.why != ENDLESS:
             self.killed += not seen.why
             return f" {seen.why}" if seen.why else ""
+        if process.goes_on:
+            return ""
         wanted = host.run(Request(str(plain), Process(process.cells), "plain"))
         if isinstance(seen, Died):
             return "" if wanted == seen else f" {seen.why}, but it does without us"

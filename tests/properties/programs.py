@@ -48,6 +48,7 @@ IMPORTS = (
 )
 IMPORTS_OF_OURS = "import lib, kit, kit.part\nfrom lib import helper, Thing"
 KINDS = "nlmdswtafcogirqv"
+AGAIN = ", what fails is run again"
 NUMBER = re.compile(r"(?<![\w.])\d(?![\w.])")
 
 
@@ -68,6 +69,9 @@ class Process:
     """Count calls inside nbcheckpoint instead of the user's lines."""
     files: tuple[tuple[str, str], ...] = ()
     """What was written beside the notebook before it began: modules, data."""
+    goes_on: bool = False
+    """Is a cell that failed run once more? Its loop goes on then, which is not what happens without us: so this kernel is
+    not compared, only those after it are."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,8 @@ class Program:
             cells = processes[-1].cells if "# the same cells" in body else cells
             files = tuple((path, ast.literal_eval(text)) for path, text in written)
             inside = bool(told) and told[2] == "calls"
-            processes.append(Process(cells, int(told[1]) if told else 0, inside=inside, files=files))
+            kill, goes_on = int(told[1]) if told else 0, AGAIN in end
+            processes.append(Process(cells, kill, inside=inside, files=files, goes_on=goes_on))
         return cls(tuple(processes), mode=mode.split()[-1])
 
     def _lines(self) -> list[str]:
@@ -108,7 +113,7 @@ class Program:
                 if process.kill
                 else "to the end"
             )
-            said.append(f"# ======== kernel {at + 1}, {end}")
+            said.append(f"# ======== kernel {at + 1}, {end}{AGAIN if process.goes_on else ''}")
             said += [f"# ---- file {path} {text!r}" for path, text in process.files]
             if at and self.processes[at - 1].cells == process.cells:
                 said.append("# the same cells")
@@ -291,7 +296,8 @@ def write(pick: Pick) -> Program:
     processes: list[Process] = []
     for _ in range(1 + pick(3)):
         kill = 1 + pick(10) ** 2 + pick(12) if pick(4) else 0
-        processes.append(Process(_order(pick, cells), kill=kill, inside=pick(4) == 3, files=files))
+        order, inside, goes_on = _order(pick, cells), pick(4) == 3, pick(4) == 3
+        processes.append(Process(order, kill=kill, inside=inside, files=files, goes_on=goes_on))
         files = _written(writer, modules) if pick(3) == 2 else ()
         if pick(3) == 2:
             cells = list(history[0]) if pick(4) == 3 else _edited(writer, cells)

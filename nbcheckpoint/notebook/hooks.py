@@ -1,0 +1,119 @@
+"""What the hooks of a woven cell have in common: the shell, the run, the cells that are running, how names are bound.
+
+The hooks themselves are in three rooms, by when they are called: before a statement (`entering.py`), in the middle of
+one (`looping.py`) and after it (`leaving.py`). `cells.py` puts them together.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from nbcheckpoint import patience
+from nbcheckpoint.engine.identity import code_key
+from nbcheckpoint.engine.pace import Pace
+from nbcheckpoint.errors import Error, StoreError
+from nbcheckpoint.fingerprint import files, rng, settings
+from nbcheckpoint.model import Checkpoint
+from nbcheckpoint.notebook import namespace
+from nbcheckpoint.notebook.cell import Cell, hint, lines_of, own_text, salt
+from nbcheckpoint.notebook.leaves import RESULT, Place, Running
+from nbcheckpoint.notebook.session import Session
+
+
+class Hooks:
+    """What they know, and what they all need."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.session = Session(shell.user_ns)
+        self.pace = Pace()
+        self.since = ""
+        """What was saved before that is not used."""
+        self.unattended = False
+        """Is nobody sitting in front of it? Then a first interrupt only asks to stop where nothing is lost."""
+        self.deep: set[int] = set()
+        """Keys of the loops whose inner loops are watched, at the moment."""
+        self._cells: list[Cell] = []
+        self._slow: dict[str, float] = {}
+        """Key -> seconds of statements that turned out to be slow when nobody had looked at their inputs."""
+        self._cut: dict[str, tuple[str, str]] = {}
+        """Key of a statement whose loop was cut short in this kernel -> its progress, and the inputs it left behind."""
+        self._patience = patience.shared
+        self._patched: set[tuple[str, ...]] = set()
+        """Attributes that cells have set, as paths from a name. Those of libraries' classes anything may depend on."""
+
+    @property
+    def _cell(self) -> Cell:
+        return self._cells[-1]
+
+    def _key(self, cell: Cell, number: int, tree: ast.Module) -> str:
+        chosen = cell.chosen
+        assert chosen is not None
+        source = lines_of(cell.raw, cell.statements[number])
+        return code_key(tree, own_text(chosen, number, source), salt(chosen))
+
+    def _place(self, cell: Cell, running: Running) -> Place:
+        assert cell.chosen is not None
+        assert cell.step is not None
+        last = running.number == len(cell.statements) - 1
+        return Place(cell.chosen, cell.step, self.session.workflow, last)
+
+    def _stop_watching(self, cell: Cell) -> None:
+        running, cell.running = cell.running, None
+        if running is not None:
+            files.stop(running.watch)
+            running.figures.release()
+            running.recorder.stop()
+            running.undo()
+            running.undo = lambda: None  # it knows the statement, which knows all there was: what is deleted is freed
+            if running.loops is not None:
+                running.loops.stop()
+
+    def _flush(self, cell: Cell) -> None:
+        cell.waiting = frozenset()
+        try:
+            self.session.store.flush()
+        except Exception as error:
+            self._not_saved(cell, error)
+
+    def _not_saved(self, cell: Cell, error: Exception) -> None:
+        """Say so. Raises an Error if the user would rather have the cell fail."""
+        cell.not_saved = True
+        if not isinstance(error, Error):
+            error = StoreError(f"a fault of nbcheckpoint: {type(error).__name__}: {error}")
+        cell.note = f"not saved: {error}{hint(error)}"
+        if cell.on_save_error == "fail":
+            raise error
+
+    # Binding
+
+    def _bind(self, checkpoint: Checkpoint, values: dict[str, Any]) -> None:
+        user_ns = self.shell.user_ns
+        for name in checkpoint.deleted:
+            user_ns.pop(name, None)
+        for name, value in values.items():
+            if name.startswith(rng.PREFIX):
+                rng.restore(name, value)
+            elif name.startswith(settings.PREFIX):
+                settings.restore(name, value)
+            elif ":" not in name:
+                old = user_ns.get(name)
+                user_ns[name] = value
+                if not namespace.is_history(name):  # `_` itself bound anew leaves `Out` as it is
+                    self._replace_in_history(old, value)
+        if RESULT in values:
+            self.shell.displayhook.update_user_ns(values[RESULT])
+            self.shell.displayhook.fill_exec_result(values[RESULT])
+
+    def _replace_in_history(self, old: Any, new: Any) -> None:
+        """`_` and `Out` hold results by the same object the variable had: they follow it."""
+        if old is None or (not isinstance(old, (list, dict, set)) and not hasattr(old, "__dict__")):
+            return
+        user_ns = self.shell.user_ns
+        for place in (user_ns.get("Out"), user_ns):
+            if isinstance(place, dict):
+                for key in [
+                    k for k, v in place.items() if v is old and (place is not user_ns or namespace.is_history(k))
+                ]:
+                    place[key] = new
