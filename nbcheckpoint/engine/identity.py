@@ -567,8 +567,11 @@ def _nearest(earlier: Sequence[Checkpoint], inputs: Sequence[Input]) -> Reason:
     return explain.changed_inputs(earlier[0].inputs, inputs)
 
 
-def obstacle(candidate: Checkpoint, expired_before: str, *, but_random: bool = False) -> Reason | None:
-    """What, besides code and inputs, keeps this checkpoint from being used; `but_random`, and random numbers."""
+def obstacle(
+    candidate: Checkpoint, expired_before: str, *, but_random: bool = False, but_settings: bool = False
+) -> Reason | None:
+    """What, besides code and inputs, keeps this checkpoint from being used; `but_random`, and random numbers;
+    `but_settings`, and options."""
     lost = [item.name for item in candidate.not_saved if is_missed(item.name) or candidate.progress is not None]
     if lost:
         names = ", ".join(lost)
@@ -581,7 +584,7 @@ def obstacle(candidate: Checkpoint, expired_before: str, *, but_random: bool = F
     moved = "" if but_random else moved_generator(candidate)
     if moved:
         return explain.changed_random(moved)
-    changed = changed_setting(candidate)
+    changed = "" if but_settings else changed_setting(candidate)
     if changed:
         return explain.changed_setting(changed)
     if candidate.folder and candidate.folder != os.getcwd():
@@ -609,12 +612,15 @@ def _always_counts(name: str) -> bool:
 
 def changed_setting(candidate: Checkpoint) -> str:
     """The name of options that are not what they were, or nothing."""
-    now = settings.states()
     then = {item.name: item.digest for item in candidate.settings}
-    for name in sorted({*then, *filter(_always_counts, now)}):
-        if settings.digest(now.get(name)) != then.get(name, "default"):
-            return name
-    return ""
+    return next((name for name, now in settings_of(candidate).items() if now != then.get(name, "default")), "")
+
+
+def settings_of(candidate: Checkpoint) -> dict[str, str]:
+    """The options its result may depend on, as they are now."""
+    now = settings.states()
+    names = {*(item.name for item in candidate.settings), *filter(_always_counts, now)}
+    return {name: settings.digest(now.get(name)) for name in sorted(names)}
 
 
 def is_ordered(candidate: Checkpoint) -> bool:

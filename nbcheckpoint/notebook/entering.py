@@ -25,6 +25,8 @@ from nbcheckpoint.engine.identity import (
     identify,
     match,
     never_saved,
+    obstacle,
+    settings_of,
     texts_in,
 )
 from nbcheckpoint.engine.journal import moments_ago
@@ -36,7 +38,7 @@ from nbcheckpoint.model import Checkpoint, Reason
 from nbcheckpoint.notebook import around, guess, leaves, line, namespace, sharing, weave
 from nbcheckpoint.notebook.cell import Cell, lines_of, note_interrupts, paths_in
 from nbcheckpoint.notebook.figures import Figures
-from nbcheckpoint.notebook.hooks import Hooks
+from nbcheckpoint.notebook.hooks import Cut, Hooks
 from nbcheckpoint.notebook.items import names_of
 from nbcheckpoint.notebook.leaves import RESULT, Running
 from nbcheckpoint.notebook.loops import COUNTED, Loops
@@ -240,7 +242,7 @@ class EnterHooks(Hooks):
         if asked.known and not asked.problem:
             found = self._look_up(asked.identity, cell.chosen)
         if found.checkpoint is None and found.progress is None and not asked.problem and not cell.chosen.force:
-            found = self._after_a_cut(asked.identity, loops_) or found
+            found = self._after_a_cut(asked.identity, loops_, cell.chosen) or found
         if found.progress is not None and found.progress.meta.get(COUNTED, 1) != len(loops_):
             why = "its loops were counted in another way when it was cut short"
             return Match(None, explain.simple("damaged", why))
@@ -251,32 +253,38 @@ class EnterHooks(Hooks):
     def _look_up(self, identity: Identity, chosen: argparse.Namespace) -> Match:
         if chosen.force:
             return Match(None, explain.simple("forced", "--force"))
-        expired = self.since
-        if chosen.expire is not None:
-            expired = max(expired, moments_ago(chosen.expire))
         found = match(
             self.session.store,
             identity,
-            expired_before=expired,
+            expired_before=self._expired(chosen),
             holds=lambda condition: leaves.holds(condition, self.shell.user_ns),
         )
         if self.since and found.reason.code == "expired":
             found = found._replace(reason=explain.simple("forced", "--fresh"))
         return found
 
-    def _after_a_cut(self, identity: Identity, nodes: Sequence[weave.LoopNode]) -> Match | None:
+    def _expired(self, chosen: argparse.Namespace) -> str:
+        """What was saved before that is of no use."""
+        return self.since if chosen.expire is None else max(self.since, moments_ago(chosen.expire))
+
+    def _after_a_cut(
+        self, identity: Identity, nodes: Sequence[weave.LoopNode], chosen: argparse.Namespace
+    ) -> Match | None:
         """In the kernel in which a loop was interrupted or failed, its inputs are no more what they were when it
         began, because it has changed them. Where nothing else has, running it again means going on with it."""
-        id, digest = self._cut.get(identity.code, ("", ""))
-        if not id or digest != identity.digest:
-            return None
+        cut = self._cut.get(identity.code)
         try:
-            checkpoint = self.session.store.checkpoint(id)
+            checkpoint = self.session.store.checkpoint(cut.progress) if cut is not None else None
         except Error:
             return None
-        progress = checkpoint.progress
-        if progress is None or not checkpoint.trusted:
+        progress = checkpoint.progress if checkpoint is not None else None
+        if cut is None or checkpoint is None or progress is None or not checkpoint.trusted:
             return None
+        if self._left(identity, checkpoint) != cut.left:
+            return None
+        reason = obstacle(checkpoint, self._expired(chosen), but_random=True, but_settings=True)
+        if reason is not None:
+            return Match(None, reason)
         then = {item.name: item.digest for item in checkpoint.inputs}
         made = (names_of(nodes[p.loop].node) for p in (*progress.around, progress) if p.by == "position")
         reads: set[str] = set().union(*made)
@@ -287,8 +295,15 @@ class EnterHooks(Hooks):
     def _remember_cut(self, cell: Cell, running: Running, saved: Checkpoint) -> None:
         tree = ast.Module(body=[cell.statements[running.number]], type_ignores=[])
         code = compiled(tree)
-        left = self._identify(cell, tree, code, running.identity.code, None, thorough=True)
-        self._cut[left.code] = saved.id, left.digest
+        identity = self._identify(cell, tree, code, running.identity.code, None, thorough=True)
+        self._cut[identity.code] = Cut(saved.id, self._left(identity, saved))
+
+    def _left(self, identity: Identity, progress: Checkpoint) -> tuple[Any, ...]:
+        """What a loop that was cut short depends on, but for files, as it is now."""
+        user_ns, random = self.shell.user_ns, rng.states()
+        drawn = [rng.digest(random.get(item.name)) for item in progress.random]
+        others = [leaves.state_of(condition, user_ns) for condition in progress.conditions]
+        return identity.digest, drawn, others, settings_of(progress)
 
     def _load(self, checkpoint: Checkpoint | None) -> tuple[dict[str, Any], list[dict[str, Any]], Reason | None]:
         """Values and outputs of a checkpoint, ready to be bound and shown; or why they cannot be."""

@@ -7,7 +7,7 @@ one (`looping.py`) and after it (`leaving.py`). `cells.py` puts them together.
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, NamedTuple
 
 from nbcheckpoint import patience
 from nbcheckpoint.engine.identity import code_key
@@ -19,6 +19,15 @@ from nbcheckpoint.notebook import namespace
 from nbcheckpoint.notebook.cell import Cell, hint, lines_of, own_text, salt
 from nbcheckpoint.notebook.leaves import RESULT, Place, Running
 from nbcheckpoint.notebook.session import Session
+
+
+class Cut(NamedTuple):
+    """A loop that was cut short in this kernel."""
+
+    progress: str
+    """The checkpoint that says how far it had come."""
+    left: tuple[Any, ...]
+    """What it depends on, as it was left behind: whoever finds it so may go on."""
 
 
 class Hooks:
@@ -37,8 +46,8 @@ class Hooks:
         self._cells: list[Cell] = []
         self._slow: dict[str, float] = {}
         """Key -> seconds of statements that turned out to be slow when nobody had looked at their inputs."""
-        self._cut: dict[str, tuple[str, str]] = {}
-        """Key of a statement whose loop was cut short in this kernel -> its progress, and the inputs it left behind."""
+        self._cut: dict[str, Cut] = {}
+        """By the key of the statement."""
         self._patience = patience.shared
         self._patched: set[tuple[str, ...]] = set()
         """Attributes that cells have set, as paths from a name. Those of libraries' classes anything may depend on."""

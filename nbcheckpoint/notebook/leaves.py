@@ -330,6 +330,14 @@ def holds(condition: Input, user_ns: dict[str, Any]) -> bool:
     return digest_of(condition.name, user_ns) == condition.digest != _UNIDENTIFIED
 
 
+def state_of(condition: Input, user_ns: dict[str, Any]) -> Any:
+    """What a condition is about, as it is now. Equal twice: nobody has touched it in between."""
+    if condition.type:
+        return holds(condition, user_ns)
+    digest = digest_of(condition.name, user_ns)
+    return digest if digest != _UNIDENTIFIED else object()
+
+
 def _annotated(running: Running, user_ns: dict[str, Any]) -> dict[str, Any]:
     there = user_ns.get("__annotations__")
     names = sorted(running.annotates & there.keys()) if type(there) is dict else []

@@ -431,6 +431,28 @@ def test_a_loop_that_cannot_go_on_in_its_kernel_is_saved_under_what_it_was_run_w
     assert kernel.run("out").result == "[0, 1, 2, 3]"
 
 
+@pytest.mark.parametrize("between", ["", "file", "random.seed(7)", "np.seterr(over='ignore')", "e = 'mine'"])
+def test_what_was_changed_behind_a_cut_counts_in_the_same_kernel_too(kernel: Kernel, between: str) -> None:
+    """Without any of that the loop goes on; with it, it begins anew, as the cell would without us."""
+    kernel.run(SETUP + "import random, numpy as np\nrandom.seed(1); out = [0]")
+    (kernel.folder / "closed.txt").write_text("yes")
+    (kernel.folder / "read.txt").write_text("1")
+    cell = (
+        "%%checkpointed --every 1\nfor i in range(6):\n    if i == 4 and closed():\n        raise OSError\n"
+        "    if i == 9:\n        e = 1\n"
+        "    out.append((open('read.txt').read(), random.random(), np.float32(i)))"
+    )
+    assert "goes on at 5 of 6" in kernel.run(cell, fails=True).line
+    (kernel.folder / "closed.txt").write_text("")
+    if between == "file":
+        (kernel.folder / "read.txt").write_text("2")
+    elif between:
+        kernel.run(f"_ = {between}" if "(" in between else between)
+    again = kernel.run(cell)
+    assert again.status == ("computed" if between else "resumed"), again.line
+    assert kernel.run("len(out)").result == ("11" if between else "7")
+
+
 def test_what_went_on_in_the_same_kernel_is_restored_in_the_next(kernel: Kernel) -> None:
     """Also names that had, when it went on, what they have in the end."""
     setup = "out = []; rows = dict.fromkeys('abcdefgh', 0)"

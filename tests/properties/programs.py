@@ -70,8 +70,8 @@ class Process:
     files: tuple[tuple[str, str], ...] = ()
     """What was written beside the notebook before it began: modules, data."""
     goes_on: bool = False
-    """Is a cell that failed run once more? Its loop goes on then, which is not what happens without us: so this kernel is
-    not compared, only those after it are."""
+    """Is a cell that failed run once more? Its loop goes on then, which is not what happens without us: so this kernel
+    is not compared, only those after it are."""
 
 
 @dataclass(frozen=True)
