@@ -77,6 +77,7 @@ _report = click.option("--report", type=click.Choice(["html", "json"]), help="Wr
 @click.option("--grace", type=Seconds(), default="10s", show_default=True, help="Time to save, when asked to stop.")
 @click.option("--min-seconds", metavar="S", help="Statements quicker than this just run again.  [default: 1s]")
 @click.option("--overhead", metavar="PCT", help="Saving may take this share of the time.  [default: 3%]")
+@click.option("--ignore", metavar="x,y", help="Changes of these variables do not matter: a client, a connection.")
 @_report
 @command
 def run(store: str | None, as_json: bool, **asked: Any) -> None:
@@ -88,7 +89,7 @@ def run(store: str | None, as_json: bool, **asked: Any) -> None:
     from nbcheckpoint.notebook import headless
     from nbcheckpoint.notebook.request import Request
 
-    words = [("--min-seconds", asked["min_seconds"]), ("--overhead", asked["overhead"])]
+    words = [(f"--{name.replace('_', '-')}", asked[name]) for name in ("min_seconds", "overhead", "ignore")]
     request = Request(
         notebook=asked["notebook"],
         out=asked["out"] or headless.default_out(asked["notebook"]),

@@ -157,7 +157,8 @@ def identify(
 ) -> Identity:
     """Code and inputs of a step about to run in `namespace`.
 
-    `key` is its `code_key`. `granted` names are nobody's input. `private` gives the identity of something secret.
+    `key` is its `code_key`. Changes of what is to be `ignore`d do not count. `granted` names are nobody's input.
+    `private` gives the identity of something secret.
     `patched` is what the user has put into libraries, with labels: anything may depend on that.
     `aliases` names the other variables that share objects with some: a step that changes an object changes them too.
     It is told who refers to those objects just for looking at them.
@@ -170,6 +171,7 @@ def identify(
     values = reach([*values.items(), *patched, *_own_builtins(mentions, namespace), *_own_accessors(mentions)])
     if deadline is not None and time.thread_time() + sum(map(likely_seconds, values.values())) > deadline:
         return Identity(key, (), {}, values, {}, mentions, (), secrets.token_hex(32), unaffordable=True)
+    values = dict(_counting(values, ignore))
     # A module of the user's may be among them: what shares with that is found again when something is to be saved.
     sharing = aliases({label for label in values if label in namespace}, values) & namespace.keys()
     values |= {name: namespace[name] for name in sharing}
@@ -178,7 +180,7 @@ def identify(
     named, mentions = mentions, together([mentions, *(mentioned(found) for found, _ in digester.code)])
     hidden = dict(_read_inside(code, digester.code, mentions, values, namespace, granted)) if digester.code else {}
     if hidden:
-        values = reach([*values.items(), *hidden.items()])
+        values = dict(_counting(reach([*values.items(), *hidden.items()]), ignore))
         digester = Digester(provisional=provisional, deadline=deadline, spare=spare)
         looked, unidentified, tokens = look(digester, values, ignore)
     inputs = tuple(item for item in looked if item.name not in ignore) + tuple(surroundings(mentions, values, private))
@@ -198,6 +200,18 @@ def identify(
         inside=_unknowable(digester.code),
         direct=named,
     )
+
+
+def _counting(values: dict[str, Any], ignore: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """All but what is to be ignored and cannot be compared: a connection. Nobody could say whether it has changed, and
+    it is not to be saved."""
+    for label, value in values.items():
+        try:
+            if label in ignore:
+                Digester().digest(label, value)
+        except Unidentified:
+            continue
+        yield label, value
 
 
 def _by_name(
@@ -535,7 +549,7 @@ def match(
 ) -> Match:
     """The checkpoint to restore from, or the reason why there is none. `holds`: is this condition met?"""
     if identity.unidentified:
-        return Match(None, explain.simple("unidentified", "; ".join(identity.unidentified)))
+        return Match(None, explain.unidentified(identity.unidentified, identity.inputs))
     reason: Reason | None = None
     progress: Checkpoint | None = None
     for candidate in store.find(identity.code, identity.digest):

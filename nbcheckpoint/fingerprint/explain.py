@@ -80,6 +80,12 @@ def changed_setting(name: str) -> Reason:
     return Reason(code="setting", text=f"options of {which} are not what they were", details={"library": which})
 
 
+def unidentified(sentences: Sequence[str], inputs: Sequence[Input]) -> Reason:
+    """Inputs nobody can compare with what they were."""
+    names = [item.name for item in inputs if not item.digest]
+    return Reason(code="unidentified", text="; ".join(sentences), details={"names": names})
+
+
 def going_on(logs: Sequence[tuple[str, int]]) -> Reason:
     """A loop was cut short. What was added to its logs (path, bytes) since the last save stays, and is worth a word."""
     said = [f"{path.rpartition('/')[2]} keeps {say_size(size)} added after the last save" for path, size in logs]

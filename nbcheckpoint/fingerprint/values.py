@@ -354,7 +354,7 @@ class Digester:
             raise
         except Exception as error:  # whatever a user's __reduce__ may raise
             text = str(error).partition("\n")[0]
-            raise Unidentified(label, f"{type(value).__name__} cannot be compared ({text[:120]})") from error
+            raise Unidentified(label, f"{type(value).__name__}: {text[:120]}") from error
 
     def data(self, label: str, value: Any) -> str:
         """The identity of anything pickle can walk."""

@@ -1,4 +1,4 @@
-"""`%checkpoint auto [on|off] [--min-seconds S] [--overhead PCT]`: every cell, no magic."""
+"""`%checkpoint auto [on|off] [--min-seconds S] [--overhead PCT] [--ignore x]`: every cell, no magic."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from nbcheckpoint.errors import Error, UsageError
 from nbcheckpoint.notebook.answer import Answer
 from nbcheckpoint.notebook.cells import CellCheckpointer
 from nbcheckpoint.notebook.line import show
+from nbcheckpoint.notebook.options import labels
 from nbcheckpoint.units import parse_age, say_duration
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(
-            f"%checkpoint auto: {message}", hint="%checkpoint auto [on|off] [--min-seconds S] [--overhead PCT]"
+            f"%checkpoint auto: {message}",
+            hint="%checkpoint auto [on|off] [--min-seconds S] [--overhead PCT] [--ignore x]",
         )
 
 
@@ -30,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("switch", nargs="?", choices=("on", "off"), default="on", help="off ends it")
     p.add_argument("--min-seconds", type=_seconds, metavar="S", help="statements quicker than this just run again")
     p.add_argument("--overhead", type=_percent, metavar="PCT", help="saving may take this share of the run time")
+    p.add_argument("--ignore", type=labels, metavar="x", help="changes of these variables do not matter, in any cell")
     return p
 
 
@@ -62,8 +65,11 @@ def switch(checkpointer: CellCheckpointer, words: list[str]) -> str:
         pace.min_seconds = chosen.min_seconds
     if chosen.overhead is not None:
         pace.overhead = chosen.overhead
+    if chosen.ignore is not None:
+        checkpointer.ignored = chosen.ignore
     said = f"automatic checkpoints are on: statements and loops that take {say_duration(pace.min_seconds)} or more"
-    return f"{said}, for at most {100 * pace.overhead:g} % of the run time{_offer(checkpointer)}"
+    ignored = f", whatever {', '.join(checkpointer.ignored)} may be" if checkpointer.ignored else ""
+    return f"{said}, for at most {100 * pace.overhead:g} % of the run time{ignored}{_offer(checkpointer)}"
 
 
 def _offer(checkpointer: CellCheckpointer) -> str:

@@ -52,6 +52,8 @@ class CellCheckpointer(EnterHooks, LoopHooks, LeaveHooks, ast.NodeTransformer):
         super().__init__(shell)
         self.automatic = False
         """Are cells saved that say nothing about it?"""
+        self.ignored: tuple[str, ...] = ()
+        """Variables whose changes do not count in those."""
         self.notes: deque[str] = deque(maxlen=5)
         """What was last said about cells that could not be checkpointed or saved."""
         self._then: Callable[[], None] = lambda: None
@@ -101,7 +103,7 @@ class CellCheckpointer(EnterHooks, LoopHooks, LeaveHooks, ast.NodeTransformer):
         with self._telling(cell, "not checkpointed"):
             if text is None and self._seems_quick(cell, rest):
                 return rest
-            return self._weave(cell, rest, options.parse(text) if text is not None else options.automatic())
+            return self._weave(cell, rest, options.parse(text) if text is not None else options.automatic(self.ignored))
         return rest
 
     def post_run_cell(self, result: Any) -> None:
@@ -226,7 +228,7 @@ class CellCheckpointer(EnterHooks, LoopHooks, LeaveHooks, ast.NodeTransformer):
         nodes = tuple(node for node in tree.body if not weave.is_definition(node))
         if not self._is_quick(nodes):
             return False
-        chosen = options.automatic()
+        chosen = options.automatic(self.ignored)
         cell.chosen, cell.statements = chosen, nodes
         keys = tuple(self._key(cell, n, ast.Module([node], [])) for n, node in enumerate(nodes))
         if any(key in self._slow or self.session.store.find(key, limit=1) for key in keys):

@@ -15,6 +15,8 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from nbcheckpoint.codec import frames
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.identity import (
@@ -239,7 +241,7 @@ class EnterHooks(Hooks):
         assert cell.chosen is not None
         loops_ = cell.loops[number]
         found = Match(None, explain.simple("never" if asked.problem else "first", ""))
-        if asked.known and not asked.problem:
+        if (asked.known or asked.identity.unidentified) and not asked.problem:
             found = self._look_up(asked.identity, cell.chosen)
         if found.checkpoint is None and found.progress is None and not asked.problem and not cell.chosen.force:
             found = self._after_a_cut(asked.identity, loops_, cell.chosen) or found
@@ -261,6 +263,8 @@ class EnterHooks(Hooks):
         )
         if self.since and found.reason.code == "expired":
             found = found._replace(reason=explain.simple("forced", "--fresh"))
+        if found.reason.code == "unidentified":
+            found = found._replace(reason=_with_remedy(found.reason, chosen))
         return found
 
     def _expired(self, chosen: argparse.Namespace) -> str:
@@ -397,3 +401,9 @@ class EnterHooks(Hooks):
         """Seconds such a statement took when it last came to its end, with whatever inputs."""
         earlier = self.session.store.find(key, limit=5)
         return next((found.seconds for found in earlier if found.progress is None), 0.0)
+
+
+def _with_remedy(reason: Reason, chosen: argparse.Namespace) -> Reason:
+    """And what to say if such an input does not matter: a client, which is the same to whoever asks it."""
+    how = "%checkpoint auto --ignore" if chosen.automatic else "--ignore"
+    return replace(reason, text=f"{reason.text} · {how} {','.join(reason.details['names'])}, if it does not matter")

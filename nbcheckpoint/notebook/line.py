@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import secrets
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -106,12 +106,19 @@ def _computed(done: Sequence[Done]) -> str:
     large = sum(checkpoint.size for checkpoint in saved)
     if 0 < warn_size() < large:
         parts.append(f"large: {say_size(large)}")
-    problems = [not_saved(item) for checkpoint in saved for item in checkpoint.not_saved if ":" not in item.name]
+    problems = [not_saved(lost) for item in done for lost in _lost(item)]
     problems += [item.problem for item in done if item.problem]
     if problems:
         parts.append("not saved: " + "; ".join(dict.fromkeys(problems)))
     parts += dict.fromkeys(item.loop_problem for item in done if item.loop_problem)
     return " · ".join(parts)
+
+
+def _lost(done: Done) -> Iterator[NotSaved]:
+    """What could not be saved, but for an input of which was said that nobody can compare it."""
+    if done.checkpoint is not None:
+        said = {item.name for item in done.checkpoint.inputs} if done.reason.code == "unidentified" else set()
+        yield from (item for item in done.checkpoint.not_saved if ":" not in item.name and item.name not in said)
 
 
 def _saved(saved: Sequence[Checkpoint], seconds: float) -> str:
@@ -153,12 +160,16 @@ def is_captured(shell: Any) -> bool:
     return isinstance(shell.display_pub, CapturingDisplayPublisher)
 
 
-def show_progress(shell: Any, done: int, total: int, left: float | None, *, display: str = "") -> str:
-    """How far a loop is, in place of what was said before. Returns the display it is in."""
+def show_progress(
+    shell: Any, done: int, total: int, left: float | None, *, problem: str = "", display: str = ""
+) -> str:
+    """How far a loop is, and why that is not being saved, in place of what was said before. Returns the display it is
+    in."""
     if is_captured(shell):
         return display
     place = display or f"nbcheckpoint-{secrets.token_hex(8)}"
-    _publish(shell, "running", say_progress(done, total, left), {}, place, update=bool(display))
+    said = say_progress(done, total, left) + (f" · not being saved: {problem}" if problem else "")
+    _publish(shell, "running", said, {}, place, update=bool(display))
     return place
 
 

@@ -476,13 +476,20 @@ class LoopHooks(Hooks):
         left = seconds_left(loop.done, loop.total, seconds, loops_.earlier_seconds)
         try:
             with running.recorder.unrecorded():
-                cell.shown = line.show_progress(self.shell, loop.done, loop.total, left, display=cell.shown)
+                cell.shown = line.show_progress(
+                    self.shell, loop.done, loop.total, left, problem=_why_not(running, loops_), display=cell.shown
+                )
         except Exception:  # whatever is in the place of the front end
             loop.to_tell = False
 
 
 def _is_iterable(thing: Any) -> bool:
     return hasattr(type(thing), "__iter__") or hasattr(type(thing), "__getitem__")
+
+
+def _why_not(running: Running, loops_: Loops) -> str:
+    """Why how far it has come is not being saved, if it is not. What to do about it says more than what went wrong."""
+    return running.reason.text if loops_.problem and running.reason.code == "unidentified" else loops_.problem
 
 
 def _worked(running: Running, loops_: Loops) -> float:

@@ -65,6 +65,13 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
+def labels(text: str) -> tuple[str, ...]:
+    """`client,tools.client` as two variables, one of them a module's."""
+    for name in text.split("."):
+        names(name)
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def _age(text: str) -> float:
     try:
         return parse_age(text)
@@ -94,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("name", nargs="?", default="", metavar="NAME", help="what to call this cell")
     p.add_argument("--save", type=names, default=(), metavar="a,b", help="save only these names")
     p.add_argument("--skip", type=names, default=(), metavar="c", help="do not save these names")
-    p.add_argument("--ignore", type=names, default=(), metavar="x", help="changes of these do not matter")
+    p.add_argument("--ignore", type=labels, default=(), metavar="x", help="changes of these do not matter")
     p.add_argument("--depends", type=names, default=(), metavar="x,y", help="changes of these matter too")
     p.add_argument("--files", action="append", default=[], metavar="GLOB", help="changes of these files matter too")
     p.add_argument("--every", type=_every, metavar="30s|N", help="save a loop's progress so often (seconds, or turns)")
@@ -107,11 +114,11 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-@lru_cache(maxsize=1)
-def automatic() -> argparse.Namespace:
+@lru_cache(maxsize=4)
+def automatic(ignore: tuple[str, ...] = ()) -> argparse.Namespace:
     """What holds for a cell that says nothing. Not to be changed."""
     chosen = parse("")
-    chosen.automatic = True
+    chosen.automatic, chosen.ignore = True, ignore
     return chosen
 
 

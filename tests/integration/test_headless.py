@@ -249,6 +249,16 @@ def test_fresh_counts_for_steps_flows_and_loops_too(tmp_path: Path) -> None:
     assert "".join(outputs(folder / "out.ipynb")[3][0]["data"]["text/plain"]) == "60"
 
 
+def test_a_client_that_does_not_matter(tmp_path: Path) -> None:
+    """`--ignore` holds for every cell, and for whoever goes on with the run."""
+    cells = ("import sqlite3\ncon = sqlite3.connect(':memory:')", "a = con.execute('select 1').fetchone()\nprint(a)")
+    write(tmp_path / "ask.ipynb", *cells)
+    ask = ("ask.ipynb", "--min-seconds", "0s", "--json")
+    for words, restored in (((), 0), ((), 0), (("--ignore", "con"), 0), (("--ignore", "con"), 1)):
+        told = json.loads(run(tmp_path, *ask, *words).stdout)
+        assert told["restored"] == restored, (words, told["cells"])
+
+
 def test_parameters_are_injected_and_make_runs_of_their_own(notebook: Path) -> None:
     folder = notebook.parent
     first = in_its_loop(folder, "-p", "scale", "3")

@@ -431,6 +431,41 @@ def test_a_loop_that_cannot_go_on_in_its_kernel_is_saved_under_what_it_was_run_w
     assert kernel.run("out").result == "[0, 1, 2, 3]"
 
 
+ASK = (
+    "import sqlite3\ncon = sqlite3.connect(':memory:'); cursor = con.cursor(); found = []\n"
+    "def ask(n): return con.execute(f'select {n} + 1').fetchone()[0]\n"
+)
+ASKING = "for i in range(10):\n    found.append((work(i), ask(i)))\n    gate(i, 7)"
+
+
+@pytest.mark.parametrize("automatic", [False, True])
+def test_a_connection_that_does_not_matter_is_in_nobodys_way(kernel: Kernel, automatic: bool) -> None:
+    """It can be neither compared nor saved. What it was asked can be, for whoever says so."""
+    auto = "%checkpoint auto --min-seconds 0s --ignore con\n" if automatic else ""
+    options = "" if automatic else "%%checkpointed --every 1 --ignore con\n"
+    if automatic:  # it saves loops by the clock
+        kernel.run(SETUP + auto + ASK)
+    else:
+        cut(kernel, options + ASKING, setup=ASK)
+    again = kernel.run(options + ASKING)
+    assert again.status == ("computed" if automatic else "resumed"), again.line
+    assert kernel.run("found == [(n * n, n + 1) for n in range(10)], con.total_changes").result == "(True, 0)"
+    assert kernel.run(f"{options}more = [ask(work(n)) for n in range(20)]").status == "computed"
+    kernel.restart()
+    kernel.run(SETUP + auto + ASK)
+    assert kernel.run(options + ASKING).status == "restored"
+    assert kernel.run(f"{options}more = [ask(work(n)) for n in range(20)]").status == "restored"
+    assert kernel.run("con.execute('select 5').fetchone()").result == "(5,)"
+
+
+def test_whoever_does_not_say_so_is_told_how_to(kernel: Kernel) -> None:
+    kernel.run(f"{SETUP}{ASK}del cursor")
+    line = kernel.run(f"%%checkpointed --every 1\n{ASKING}").line
+    assert "input con cannot be identified (Connection: cannot pickle 'sqlite3.Connection' object)" in line
+    assert "--ignore con, if it does not matter" in line
+    assert "not saved" not in line, "it was not to be: nobody has bound it here"
+
+
 @pytest.mark.parametrize("between", ["", "file", "random.seed(7)", "np.seterr(over='ignore')", "e = 'mine'"])
 def test_what_was_changed_behind_a_cut_counts_in_the_same_kernel_too(kernel: Kernel, between: str) -> None:
     """Without any of that the loop goes on; with it, it begins anew, as the cell would without us."""

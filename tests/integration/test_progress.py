@@ -99,3 +99,11 @@ def test_a_loop_that_fails_leaves_no_progress_behind(begun: Kernel) -> None:
     cell = go_when(begun, begun.folder, LOOP.replace("break", "1 / 0"), told=2)
     assert cell.displays[0]["data"]["text/plain"] == ""
     assert not any("loop" in shown["data"]["text/plain"].split(" · ")[0] for shown in cell.displays)
+
+
+def test_a_loop_that_is_not_being_saved_says_so_while_it_runs(begun: Kernel) -> None:
+    begun.run("import sqlite3\ncon = sqlite3.connect(':memory:'); found = []")
+    loop = LOOP.replace("    time", "    found.append(con.execute('select 1').fetchone())\n    time")
+    said = texts(go_when(begun, begun.folder, loop, told=4))
+    assert " · not being saved: input con cannot be identified" in said[-1], said
+    assert said[-1].endswith("%checkpoint auto --ignore con, if it does not matter")
