@@ -23,8 +23,8 @@ from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again
 from nbcheckpoint.fingerprint import files, settings
-from nbcheckpoint.fingerprint.code import Names
-from nbcheckpoint.fingerprint.values import Digester, Unidentified
+from nbcheckpoint.fingerprint.code import Names, names_in
+from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of
 from nbcheckpoint.model import Checkpoint, Input, Reason, Step
 from nbcheckpoint.notebook import around, namespace, sharing
 from nbcheckpoint.notebook.around import Around
@@ -33,7 +33,7 @@ from nbcheckpoint.notebook.outputs import Recorder
 from nbcheckpoint.whose import is_user_code, package_of
 
 if TYPE_CHECKING:
-    from nbcheckpoint.notebook.loops import Loops
+    from nbcheckpoint.notebook.loops import Loop, Loops
 
 RESULT = "result:"
 """Under this the value of a cell's last expression is kept. No variable can be called that."""
@@ -179,11 +179,15 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     unknown = [n for n in chosen.save if n not in user_ns] if place.last else []
     if unknown:
         return Draft(None, {}, f"--save names {', '.join(unknown)}, which does not exist")
-    if chosen.save:
-        bound &= set(chosen.save)
-    wanted = (bound - set(chosen.skip)) | mutated  # who shares what is skipped has changed with it
     current = running.loops.current if running.loops is not None else None
     loop = current if current is not None and current.open else None
+    carried = _carried(running, loop) if loop is not None and (chosen.save or chosen.skip) else set()
+    missed = sorted(carried & set(chosen.skip) & (bound | mutated))
+    if missed:
+        return Draft(None, {}, f"the next iteration needs {', '.join(missed)}, which is not to be saved")
+    if chosen.save:
+        bound &= set(chosen.save) | carried
+    wanted = (bound - set(chosen.skip)) | mutated  # who shares what is skipped has changed with it
     apart = loop.all_held(user_ns) & wanted if loop is not None else set()
     lookers_on = running.before, identity.values
     together = sharing.closed(wanted - apart, user_ns, lookers_on)
@@ -235,6 +239,14 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         },
     )
     return Draft(checkpoint, {**values, **moved, **shown})
+
+
+def _carried(running: Running, loop: Loop) -> set[str]:
+    """Names that an iteration may read as the one before has left them."""
+    assert running.loops is not None
+    brought = (code for value in running.identity.values.values() for code, _, _ in code_of(value))
+    reads = set().union(*(names_in(code).reads for code in brought))
+    return reads | (running.own.reads - set(running.loops.made_anew(loop)))
 
 
 def changed_inputs(running: Running, user_ns: dict[str, Any]) -> tuple[set[str], str]:

@@ -44,7 +44,7 @@ from nbcheckpoint import tensors
 from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.engine.trail import PLAIN, Draws, Trail, advance, asked, follow, made
-from nbcheckpoint.fingerprint.code import bound_by_target, names_in_tree
+from nbcheckpoint.fingerprint.code import bound_by_target, free_names, names_in_tree
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import sharing
 from nbcheckpoint.notebook.items import (
@@ -96,7 +96,10 @@ class Loops:
     ) -> None:
         """`number` is the statement's. `deep` is to have the keys of those whose inner loops are to be watched."""
         deep.difference_update(loop_key(number, which) for which in range(len(nodes)))
-        writes = names_in_tree(statement).writes
+        names = names_in_tree(statement)
+        writes = names.writes
+        self._made_anew = names.reads - free_names([statement])
+        """Names that a loop which is all of the statement binds in every iteration before it reads them."""
         self._all: list[Loop] = []
         for which, (node, around, heads) in enumerate(nodes):
             outer = self._all[around] if around >= 0 else None
@@ -105,6 +108,8 @@ class Loops:
             made.heads = {head: entered_with(head, user_ns) for head in heads}
             made.lies_in(outer, deep, loop_key(number, which))
             self._all.append(made)
+        self._is_all = bool(nodes) and nodes[0].node is statement and not statement.orelse
+        """Is the statement a loop, and nothing else?"""
         self.current: Loop | None = None
         """The one that is running, or ran last."""
         self.resume: Checkpoint | None = None
@@ -155,6 +160,10 @@ class Loops:
     def saved_around(self, loop: Loop, progress: Progress) -> tuple[Any, Progress, Any]:
         """The iterator of a loop around the one to go on with, how far it had come, and the item it is at."""
         return self.loaded[_of(ITERATOR, loop)], progress, self.loaded[_of(ITEM, loop)]
+
+    def made_anew(self, loop: Loop) -> Collection[str]:
+        """Names whose values nobody asks for behind an iteration of that loop, as far as the own code goes."""
+        return self._made_anew if self._is_all and not loop.is_inner else ()
 
     @property
     def before_seconds(self) -> float:

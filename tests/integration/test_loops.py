@@ -431,6 +431,35 @@ def test_a_loop_that_cannot_go_on_in_its_kernel_is_saved_under_what_it_was_run_w
     assert kernel.run("out").result == "[0, 1, 2, 3]"
 
 
+@pytest.mark.parametrize("options", ["--skip before", "--save found"])
+@pytest.mark.parametrize(
+    "step",
+    {
+        "bound anew": "found.append(before[0] + work(i)); before = [i]",
+        "changed": "found.append(before[0] + work(i)); before[0] += i + 1",
+        "read by a function": "found.append(back() + work(i)); before = [i]",
+    }.values(),
+)
+def test_what_is_not_to_be_saved_and_the_next_iteration_needs(kernel: Kernel, options: str, step: str) -> None:
+    """It must not begin with what was there before the loop. `--skip` may be for a secret: it begins anew then."""
+    setup = "found = []; before = [0]\ndef back(): return before[0]\n"
+    cell = f"%%checkpointed --every 1 {options}\nfor i in range(6):\n    {step}\n    gate(i, 4)"
+    wanted = uninterrupted(kernel, cell, "found", setup=setup)
+    cut(kernel, cell, setup=setup)
+    again = kernel.run(cell)
+    assert kernel.run("found").result == wanted
+    assert again.status == ("computed" if "skip" in options else "resumed"), again.line
+
+
+def test_what_is_not_to_be_saved_and_made_anew_in_every_iteration_is_in_nobodys_way(kernel: Kernel) -> None:
+    setup = "import threading; found = []\n"
+    step = "lock = threading.Lock()\n    with lock: found.append(work(i))"
+    cell = f"%%checkpointed --every 1 --skip lock\nfor i in range(6):\n    {step}\n    gate(i, 4)"
+    cut(kernel, cell, setup=setup)
+    assert kernel.run(cell).status == "resumed"
+    assert kernel.run("found").result == "[0, 1, 4, 9, 16, 25]"
+
+
 ASK = (
     "import sqlite3\ncon = sqlite3.connect(':memory:'); cursor = con.cursor(); found = []\n"
     "def ask(n): return con.execute(f'select {n} + 1').fetchone()[0]\n"
