@@ -198,7 +198,7 @@ class Describer:
         if isinstance(value, type(threading.Lock())):
             return f"lock {value.locked()}"
         if isinstance(value, Future):
-            return f"future {self.describe(value.result())}"
+            return f"future {self.describe(value.exception() or value.result())}"
         if isinstance(value, ThreadPoolExecutor):
             return f"executor {value._shutdown}"
         if isinstance(value, BaseException):

@@ -12,6 +12,7 @@ from nbcheckpoint.errors import UsageError
 from nbcheckpoint.fingerprint import explain
 from nbcheckpoint.model import FileSeen, Input
 from nbcheckpoint.notebook import namespace, options, sharing
+from nbcheckpoint.notebook.cell import quick_size
 from nbcheckpoint.notebook.outputs import collapse
 from nbcheckpoint.notebook.weave import weave
 from nbcheckpoint.units import parse_age, parse_size, say_duration, say_size
@@ -122,3 +123,12 @@ def test_a_break_outside_of_a_loop_is_an_error_with_retries_too(text: str) -> No
     with pytest.raises(SyntaxError):
         compile(weave(ast.parse(text), retries=True).tree, "cell", "exec")
     compile(weave(ast.parse("for i in x:\n    if i: break"), retries=True).tree, "cell", "exec")
+
+
+def test_the_size_of_what_contains_itself_many_times_is_told_at_once() -> None:
+    """It was looked at as often as there are ways to it: a cell did not come to its end."""
+    array = np.zeros(1000)
+    knot: list[Any] = [array] * 500
+    knot += [knot] * 400
+    assert quick_size(knot) == array.nbytes
+    assert quick_size({"a": [array, np.ones(10)], "b": "text"}) == array.nbytes + 80
