@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _RELOAD = "importlib.invalidate_caches(); importlib.reload({0})"
 _MODULE = "import importlib, sys\nsys.path.insert(0, '.')\nopen('{0}.py', 'w').write({1!r})\nimport {0}; " + _RELOAD
+_AROUND = "def deco(f):\n    def w(): return f()\n    return w\n"
 
 CODE = {
     "a helper's helper's global": (
@@ -136,6 +137,37 @@ CODE = {
         "import functools\n@functools.singledispatch\ndef f(x): return 1",
         "@f.register\ndef _(x: int): return 2",
         "r = f(3)",
+        "r",
+    ),
+    "a global of what is registered with a single dispatch": (
+        "import functools; k = 1\n@functools.singledispatch\ndef f(x): return 0\n@f.register\ndef _(x: int): return k",
+        "k = 2",
+        "r = f(3)",
+        "r",
+    ),
+    "a global that a decorated function reads": (
+        _AROUND + "k = 1\n@deco\n@deco\ndef g(): return h()\ndef h(): return k",
+        "k = 2",
+        "r = g()",
+        "r",
+    ),
+    "a global that a decorated function changes": (
+        _AROUND + "k = []\n@deco\ndef g():\n    k.append(1)\n    return len(k)",
+        "k.append(5)",
+        "r = g()",
+        "r, k",
+    ),
+    "a function put into a decorated one": (
+        "def deco(f):\n    def w(): return w.__wrapped__()\n    w.__wrapped__ = f\n    return w\n"
+        "@deco\ndef g(): return k\nk = 1",
+        "k = 2",
+        "r = g()",
+        "r",
+    ),
+    "a global that a manager of a context reads": (
+        "import contextlib; k = 1\n@contextlib.contextmanager\ndef cm(): yield k",
+        "k = 2",
+        "with cm() as r: pass",
         "r",
     ),
     "an abstract class registered": (

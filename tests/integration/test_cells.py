@@ -702,3 +702,39 @@ def test_who_asks_for_a_version_has_not_looked_at_the_folder(kernel: Kernel) -> 
     kernel.run(cell)
     (kernel.folder / "another.txt").write_text("new")
     assert kernel.run(cell).status == "restored"
+
+
+@pytest.mark.parametrize(
+    ("before", "cell"),
+    [
+        pytest.param(
+            "from dataclasses import dataclass\n@dataclass\nclass C:\n    a: int = 1",
+            "r = [C(), C(2)]",
+            id="a dataclass",
+        ),
+        pytest.param(
+            "import contextlib; k = []\n@contextlib.contextmanager\ndef cm(n):\n    yield n\n    k.append(n)",
+            "with cm(5) as r: pass",
+            id="a manager of a context that keeps times",
+        ),
+        pytest.param(
+            "k = []\ndef deco(f):\n    def w(n): return f(n)\n    return w\n"
+            "@deco\ndef f(n):\n    k.append(n)\n    return n",
+            "r = f(3)",
+            id="a decorated function that keeps a history",
+        ),
+        pytest.param(
+            "import functools\n@functools.singledispatch\ndef f(x): return 0\n"
+            "@f.register\ndef _(x: int): return 1\n@f.register(list)\ndef _l(x): return 2",
+            "r = f(1), f([])",
+            id="a single dispatch",
+        ),
+    ],
+)
+def test_what_a_library_makes_of_code_is_known_again(kernel: Kernel, before: str, cell: str) -> None:
+    kernel.run(before)
+    first = kernel.run(f"%%checkpointed\n{cell}")
+    assert "not saved" not in first.line
+    shown = kernel.run("r, globals().get('k')").result
+    assert again(kernel, before, f"%%checkpointed\n{cell}").status == "restored"
+    assert kernel.run("r, globals().get('k')").result == shown
