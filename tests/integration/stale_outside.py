@@ -339,6 +339,16 @@ AROUND = {
         "r = os.popen('cat t3/*').read()",
         "r",
     ),
+    "a database whose last changes are in a file beside it": (
+        "import os, sqlite3\nfor n in 'w.db', 'w.db-wal', 'w.db-shm': os.path.exists(n) and os.remove(n)\n"
+        "own = sqlite3.connect('w.db'); _ = own.execute('pragma journal_mode=wal')\n"
+        "def put(n):\n    own.execute('create table if not exists t (a)'); own.execute(f'insert into t values ({n})')\n"
+        "    own.commit()\nput(1)\ndef load():\n    con = sqlite3.connect('w.db')\n"
+        "    found = con.execute('select sum(a) from t').fetchall(); con.close()\n    return found",
+        "put(5)",
+        "r = load()",
+        "(r, own.close())",
+    ),
     "a half-used iterator whose first part is over": (
         "import itertools\nz = itertools.zip_longest([1, 2, 3], [4]); next(z); next(z)",
         "z = itertools.zip_longest([1, 2, 5], [4]); next(z); next(z)",
