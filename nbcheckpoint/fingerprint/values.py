@@ -264,6 +264,12 @@ def _registered(cls: type) -> str:
     return "".join(sorted(f"{home_of(found)}.{name_of(found)};" for found in known))
 
 
+def _said_of_fields(cls: type) -> list[Any]:
+    """What a dataclass tells about its fields and puts into none of its methods."""
+    fields: Any = vars(cls).get("__dataclass_fields__")
+    return [(name, dict(field.metadata)) for name, field in fields.items() if field.metadata] if fields else []
+
+
 def standing_for(value: Any) -> Any:
     """What an object says its code is: a step or flow is the function it was made from, and so is what numba compiles:
     what that has made of it so far is not the same twice."""
@@ -439,6 +445,8 @@ class Digester:
             for name, function in functions_of(base):
                 functions.setdefault(name, []).append(function)
             hasher.update(_registered(base).encode("utf-8", "surrogatepass"))
+            fields = _said_of_fields(base)
+            hasher.update(self.data(f"{label}.__dataclass_fields__", fields).encode() if fields else b"")
             for name, member in sorted(vars(base).items()):
                 if name not in _CLASS_NOISE:
                     hasher.update(f"{name}={self._member(label, name, member, functions.get(name))};".encode())
