@@ -91,6 +91,7 @@ _EXPRESSIONS = frozenset(
     | {"statsmodels"}
 )
 """Packages that look up names in the variables of whoever calls them: `smf.ols("y ~ helper(x)", df)`."""
+_TEXT_OF_CODE = frozenset({"getsource", "getsourcelines", "getcomments"})
 _BY_NAME = frozenset({"getattr", "attrgetter", "methodcaller"})
 _WITH_ACCESSORS = {
     "pandas": ("DataFrame", "Series", "Index"),
@@ -432,10 +433,10 @@ def surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str
         strings = mentions.strings | {value for value in values.values() if type(value) is str}
         named = {name for name in strings if name in os.environ or (name.isidentifier() and name.isupper())}
         # A name may be put together while it runs. What the notebook itself has set is the most likely to matter, and
-        # what begins like one of the strings at hand: `APP_`.
-        begins = tuple(text for text in strings if len(text) > 2 and text.endswith("_") and text.isupper())
+        # what begins like one of the strings at hand: `APP_`, or is it in capitals: `"app_mode".upper()`.
+        begins = tuple(text.upper() for text in strings if len(text) > 2)
         named |= {name for name, value in os.environ.items() if _environment.get(name) != value}
-        named |= {name for name in os.environ if name.startswith(begins)}
+        named |= {name for name in os.environ if name.upper().startswith(begins)}
     named |= {name for function, name in _OF_THE_USER.items() if function in mentions.attributes}
     if _LOCAL_TIME & (mentions.attributes | mentions.reads):
         named.add("TZ")
@@ -498,6 +499,8 @@ def never_saved(identity: Identity, namespace: dict[str, Any], own: Names, histo
     modules = [value for value in identity.values.values() if isinstance(value, types.ModuleType)]
     if gc in modules and {"get_objects", "get_referrers"} & direct.attributes:
         return "it asks the garbage collector what there is"
+    if _TEXT_OF_CODE & (direct.attributes | reads):
+        return "it reads the text of code: comments count there, and nowhere else"
     if atexit in modules and "register" in direct.attributes:
         return "it says what is to be done when the kernel ends"
     if "getattr" in reads and any(map(is_user_code, modules)):

@@ -133,6 +133,18 @@ CODE = {
         "r = f(3)",
         "r",
     ),
+    "what a dataclass says of its fields": (
+        "import dataclasses as dc\n@dc.dataclass\nclass A:\n    x: int = dc.field(default=1, metadata={'unit': 'm'})",
+        "@dc.dataclass\nclass A:\n    x: int = dc.field(default=1, metadata={'unit': 's'})",
+        "r = dc.fields(A)[0].metadata['unit']",
+        "r",
+    ),
+    "a comment in a function whose text is read": (
+        "import inspect\ndef f():\n    return 1  # one",
+        "def f():\n    return 1  # two",
+        "r = inspect.getsource(f)",
+        "r",
+    ),
     "single dispatch": (
         "import functools\n@functools.singledispatch\ndef f(x): return 1",
         "@f.register\ndef _(x: int): return 2",
@@ -777,6 +789,12 @@ AROUND = {
         "def get(n): return os.environ['NBC_TEST_' + 'env'.upper() + str(n)]",
         "os.environ['NBC_TEST_ENV2'] = '2'",
         "r = get(2)",
+        "r",
+    ),
+    "an environment variable by a name in small letters": (
+        "import os\nos.environ['NBC_TEST_ENV5'] = '1'\ndef get(): return os.environ['nbc_test_env5'.upper()]",
+        "os.environ['NBC_TEST_ENV5'] = '2'",
+        "r = get()",
         "r",
     ),
     "the time zone of the process": (
