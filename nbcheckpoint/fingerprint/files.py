@@ -342,6 +342,15 @@ def look(path: str, *, written: bool = False) -> FileSeen | None:
     return replace(found, digest=hasher.hexdigest(), written=written)
 
 
+def text_of(path: str) -> str:
+    """What is written in a file, or nothing if it is no text."""
+    try:
+        with unnoticed(), open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, ValueError):
+        return ""
+
+
 def _names_in(folder: str) -> str:
     """A digest of the names in a folder, or nothing if it cannot be read."""
     try:

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nbcheckpoint.codec.frames import Counts
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
-from nbcheckpoint.engine.identity import Identity, firm, look_again
+from nbcheckpoint.engine.identity import Identity, firm, look_again, reads_expressions, words_in
 from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
-from nbcheckpoint.model import Checkpoint, Input, Reason, Step
+from nbcheckpoint.model import Checkpoint, FileSeen, Input, Reason, Step
 from nbcheckpoint.notebook import around, namespace, sharing
 from nbcheckpoint.notebook.around import Around
 from nbcheckpoint.notebook.figures import Figures
@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 RESULT = "result:"
 """Under this the value of a cell's last expression is kept. No variable can be called that."""
 
-RUN, ANSWER, FOUND = "run", "answer", "found"
-"""The types of conditions that are about a run of a flow, about the run of the notebook that asked something, and about
-code of the user's that was found in a pickle."""
+RUN, ANSWER, FOUND, NAMED = "run", "answer", "found", "named"
+"""The types of conditions that are about a run of a flow, about the run of the notebook that asked something, about
+code of the user's that was found in a pickle, and about a variable that is named in a file."""
+_LONGEST_EXPRESSION = 1 << 16
+"""Bytes of a file that may be an expression, or hold some, rather than data."""
 ABSENT, _UNIDENTIFIED = "absent", "unidentified"
 """In place of a digest: there is no such name, or nobody can tell what it holds."""
 ANNOTATED = "annotated"
@@ -218,7 +220,13 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         seconds=seconds,
         source=running.source,
         inputs=identity.inputs,
-        conditions=(*_conditions(running, user_ns, bound), *_calls(running), *_answers(running), *_found(running)),
+        conditions=(
+            *_conditions(running, user_ns, bound),
+            *_calls(running),
+            *_answers(running),
+            *_found(running),
+            *_named_in_files(running, seen),
+        ),
         random=drawn,
         settings=tuple(_settings(running, [*values.values(), *shown.values()], wrote=any(f.written for f in seen))),
         files=seen,
@@ -302,6 +310,19 @@ def _found(running: Running) -> Iterator[Input]:
             yield Input(name=f"{module}:{name}", type=FOUND, digest=_digest(name, thing))
 
 
+def _named_in_files(running: Running, seen: Sequence[FileSeen]) -> Iterator[Input]:
+    """Variables that a file it has read may name, where a library is at work that looks up names in what it is given:
+    `duckdb.sql(Path("totals.sql").read_text())`. Only now it is known which file that is."""
+    identity = running.identity
+    if not reads_expressions(identity.mentions, identity.values.values()):
+        return
+    read = (files.text_of(file.path) for file in seen if not file.written and file.size <= _LONGEST_EXPRESSION)
+    lines = (line for text in read for line in text.splitlines())
+    for name in sorted(words_in(lines, running.before) - identity.before.keys() - running.written):
+        if namespace.is_user_name(name):
+            yield Input(name=name, type=NAMED, digest=_digest(name, running.before[name]))
+
+
 def _by_name(module: str, name: str) -> Any:
     found: Any = sys.modules.get(module)
     for part in name.split("."):
@@ -327,6 +348,9 @@ def holds(condition: Input, user_ns: dict[str, Any]) -> bool:
     if condition.type == FOUND:
         thing = _by_name(*condition.name.split(":"))
         return thing is not None and _digest(condition.name, thing) == condition.digest != _UNIDENTIFIED
+    if condition.type == NAMED:
+        there = condition.name in user_ns
+        return there and _digest(condition.name, user_ns[condition.name]) == condition.digest != _UNIDENTIFIED
     return digest_of(condition.name, user_ns) == condition.digest != _UNIDENTIFIED
 
 

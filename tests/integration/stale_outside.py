@@ -349,6 +349,26 @@ AROUND = {
         "r = load()",
         "(r, own.close())",
     ),
+    "a number in an expression in a file": (
+        "import pandas as pd; k = 1; df = pd.DataFrame({'a': [1, 2]}); open('e.txt', 'w').write('a * @k')",
+        "k = 2",
+        "r = df.eval(open('e.txt').read()).tolist()",
+        "r",
+    ),
+    "a table in a query in a file": (
+        "import polars as pl; t = pl.DataFrame({'a': [1, 2]}); open('q.sql', 'w').write('select sum(a)\\nfrom t')\n"
+        "def run(name): return pl.sql(open(name + '.sql').read(), eager=True).item()",
+        "t = pl.DataFrame({'a': [1, 3]})",
+        "r = run('q')",
+        "r",
+    ),
+    "a global of a helper in a formula in a file": (
+        "import patsy, pandas as pd; k = 1; df = pd.DataFrame({'z': [1., 2]}); open('f.txt', 'w').write('h(z)')\n"
+        "def h(v): return v * k",
+        "k = 2",
+        "r = float(sum(patsy.dmatrix(open('f.txt').read(), df)[1]))",
+        "r",
+    ),
     "a half-used iterator whose first part is over": (
         "import itertools\nz = itertools.zip_longest([1, 2, 3], [4]); next(z); next(z)",
         "z = itertools.zip_longest([1, 2, 5], [4]); next(z); next(z)",
