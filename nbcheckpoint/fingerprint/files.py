@@ -155,7 +155,7 @@ class FileWatch:
     @property
     def has_read(self) -> bool:
         """Has it been seen to read any file, or is it at least told of one?"""
-        return bool(self._read or self._mentioned or self._looked)
+        return bool(self._read or self._mentioned or self._looked or self._told)
 
     def note_start(self, command: Sequence[Any]) -> None:
         """The user's code is about to start another program."""
@@ -202,6 +202,19 @@ class FileWatch:
                 self._mentioned.setdefault(path, _stat(path))
             elif self.whole_folders and os.path.isdir(path) and not _is_around(path):
                 self._take_whole(path)
+            elif self.whole_folders and glob.has_magic(path):
+                self._take_matching(path)
+
+    def _take_matching(self, path: str) -> None:
+        """What a library makes of a pattern: below the folder it begins with there may be anything that fits."""
+        folder = path
+        while glob.has_magic(folder):
+            folder = os.path.dirname(folder)
+        if _is_around(folder):  # what is new there may fit, and nobody asks which names do
+            self._whole.setdefault(folder, _names_in(folder))
+            self._take_pattern(path)
+        elif os.path.isdir(folder):
+            self._take_whole(folder)
 
     def adopt(self, files: Iterable[FileSeen]) -> None:
         """What the same step had seen when it was cut short, in another process."""

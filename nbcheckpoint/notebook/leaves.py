@@ -14,14 +14,14 @@ import re
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nbcheckpoint.codec.frames import Counts
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
-from nbcheckpoint.engine.identity import Identity, firm, look_again, reads_expressions, words_in
+from nbcheckpoint.engine.identity import Identity, firm, look_again, reads_expressions, texts_in, words_in
 from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
@@ -138,8 +138,9 @@ def obstacle(running: Running, now: Around) -> str:
         return "a figure is being drawn: pyplot keeps it to itself"
     if running.watch.leaves_program:
         return "it has started a program that is still running"
-    if _reads_unseen(running):
-        return "polars reads files where nobody can look: write their names out, or give them with --files"
+    unseen = _reads_unseen(running)
+    if unseen:
+        return f"{unseen} reads files where nobody can look: write their names out, or give them with --files"
     return around.change(running.around, now, running.watch.set_by_imports)
 
 
@@ -150,8 +151,14 @@ _OF_POLARS = frozenset(
 
 
 _TABLES = _OF_POLARS | {"read_table", "read_feather", "read_orc", "read_deltalake", "dataset", "parquet_dataset"}
-_TABLES |= {"ParquetDataset", "DeltaTable"}
-_READ_TABLES = frozenset({"polars", "pyarrow", "duckdb", "deltalake"})
+_TABLES |= {"ParquetDataset", "ParquetFile", "DeltaTable", "File"}
+_OF_DUCKDB = frozenset({"read_csv", "read_parquet", "read_json", "from_csv_auto", "from_parquet"})
+_QUERIES = frozenset({"sql", "query", "execute", "from_query"})
+_TABLES |= _OF_DUCKDB | _QUERIES
+_READ_TABLES = frozenset({"polars", "pyarrow", "duckdb", "deltalake", "h5py"})
+_QUOTED = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"")
+_FROM_FILES = re.compile(r"\b(?:from|join)\s+'|\bread_\w+\s*\(|_scan\s*\(", re.IGNORECASE)
+"""`from 'a.csv'`, `read_parquet(…)` in a query."""
 
 
 def reads_tables(identity: Identity) -> bool:
@@ -160,10 +167,24 @@ def reads_tables(identity: Identity) -> bool:
     return bool(names) and any(_root_package(value) in _READ_TABLES for value in identity.values.values())
 
 
-def _reads_unseen(running: Running) -> bool:
-    """Does it have polars read files, and not one name of a file has come by?"""
-    reads = _OF_POLARS & running.identity.mentions.attributes and not running.watch.has_read
-    return bool(reads) and any(_root_package(value) == "polars" for value in running.identity.values.values())
+def quoted_in(texts: Iterable[str]) -> set[str]:
+    """What stands in quotes in a query: maybe the name of a file."""
+    return {one or other for text in texts for one, other in _QUOTED.findall(text)}
+
+
+def _reads_unseen(running: Running) -> str:
+    """The library that it has read files, if not one name of a file has come by."""
+    if running.watch.has_read:
+        return ""
+    attributes, values = running.identity.mentions.attributes, running.identity.values.values()
+    roots = {_root_package(value) for value in values}
+    if "polars" in roots and _OF_POLARS & attributes:
+        return "polars"
+    if "h5py" in roots and "File" in attributes:
+        return "h5py"
+    texts = (*running.identity.mentions.strings, *texts_in(values)) if "duckdb" in roots else ()
+    by_query = _QUERIES & attributes and any(map(_FROM_FILES.search, texts))
+    return "duckdb" if by_query or ("duckdb" in roots and _OF_DUCKDB & attributes) else ""
 
 
 def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: float) -> Draft:
