@@ -1,9 +1,9 @@
 """What is over, or at rest, and can be made again as such.
 
-Pickle refuses locks, executors, futures, files and threads because they are alive. Most of those that a notebook
-holds are not: `with ProcessPoolExecutor() as pool:` leaves an executor that takes no more work, `with open(…) as file:`
-a file that is closed, an object made for several threads has a lock that nobody holds. Another one in the same state
-cannot be told from it. What is alive is refused, and named.
+Pickle refuses locks, executors, futures, files, connections and threads because they are alive. Most of those that a
+notebook holds are not: `with ProcessPoolExecutor() as pool:` leaves an executor that takes no more work, `with open(…)
+as file:` a file that is closed, an object made for several threads has a lock that nobody holds. Another one in the
+same state cannot be told from it. What is alive is refused, and named.
 
 And so is an object of a library's that has a lock or the like of its own, unless it says how it is pickled. Whoever
 wrote it has not meant it to be: it stands for something outside, a database or a service.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copyreg
 import io
+import mmap
 import os
 import pickle
 import queue
@@ -215,12 +216,62 @@ def _make_file(kind: Any, name: Any, mode: str, of_text: tuple[str, str] | None,
     return made
 
 
+def _temporary(file: Any) -> Any:
+    """A file with a name of its own, which is gone."""
+    if not file.file.closed:
+        raise pickle.PicklingError("an open file")
+    return _make_temporary, (type(file), file.file, file.name)
+
+
+def _make_temporary(kind: Any, file: Any, name: str) -> Any:
+    return kind(file, name, delete=False)
+
+
+def _mapping(mapped: Any) -> Any:
+    if not mapped.closed:
+        raise pickle.PicklingError("a file that is mapped into memory")
+    return _make_mapping, ()
+
+
+def _make_mapping() -> Any:
+    with mmap.mmap(-1, 1) as made:
+        return made
+
+
+def _database(connection: Any) -> Any:
+    try:
+        connection.total_changes  # noqa: B018  # there is no other way to ask whether it is closed
+    except sys.modules["sqlite3"].ProgrammingError:
+        return _make_database, ()
+    raise pickle.PicklingError("an open connection")
+
+
+def _make_database() -> Any:
+    import sqlite3
+
+    made = sqlite3.connect(":memory:")
+    made.close()
+    return made
+
+
+def _hdf5(file: Any) -> Any:
+    if file:
+        raise pickle.PicklingError("an open file")
+    return _make_hdf5, (type(file),)
+
+
+def _make_hdf5(kind: Any) -> Any:
+    with kind("closed", "w", driver="core", backing_store=False) as made:
+        return made
+
+
 _BUFFERED = (io.BufferedReader, io.BufferedWriter, io.BufferedRandom)
 _ALWAYS: dict[type, Reducer] = {
     type(threading.Lock()): _lock,
     type(threading.RLock()): _rlock,
     queue.SimpleQueue: _simple_queue,
     threading.Thread: _thread,
+    mmap.mmap: _mapping,
     **dict.fromkeys((io.TextIOWrapper, io.FileIO, *_BUFFERED), _file),
 }
 _LATER: dict[str, dict[str, Reducer]] = {
@@ -228,5 +279,8 @@ _LATER: dict[str, dict[str, Reducer]] = {
     "concurrent.futures.thread": {"ThreadPoolExecutor": _threads},
     "concurrent.futures.process": {"ProcessPoolExecutor": _processes},
     "multiprocessing.pool": {"Pool": _pool, "ThreadPool": _pool},
+    "sqlite3": {"Connection": _database},
+    "tempfile": {"_TemporaryFileWrapper": _temporary},
+    "h5py._hl.files": {"File": _hdf5},
 }
-_SEALED = frozenset({_threads, _processes, _pool, _thread, _file})
+_SEALED = frozenset({_threads, _processes, _pool, _thread, _file, _temporary, _mapping, _database, _hdf5})

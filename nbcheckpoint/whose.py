@@ -66,6 +66,11 @@ def reads_from(function: types.FunctionType) -> str:
     return function.__globals__.get("__name__") or home_of(function) or "__main__"
 
 
+def is_users_namespace(function: types.FunctionType) -> bool:
+    """Are the variables it reads those of the notebook, or of a module of the user's?"""
+    return _is_known_as_own(reads_from(function))
+
+
 def _is_known_as_own(name: str) -> bool:
     module = sys.modules.get(name)
     return name == "__main__" or (module is not None and _is_own(module))

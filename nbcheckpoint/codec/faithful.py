@@ -10,6 +10,7 @@
     for `os.environ`, the context of decimals    pickle writes a copy: it would set nothing
     for a frame with attributes, an array of some class, a class made from a date    pickle leaves the attributes out
     for a class made from a dict or list    pickle asks its methods what is in it, and has them fill it again
+    for a type variable of the notebook    cloudpickle makes one that says it is cloudpickle's
     for objects that all have one state, held by their class    pickle gives each a state of its own
     for an open file, a view of bytes    cloudpickle writes their content, as text and bytes
     for a closed file, a lock nobody holds, an executor that is shut down    it is refused, and need not be (`over.py`)
@@ -32,10 +33,13 @@ import os
 import pickle
 import sys
 import types
+import typing
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import cloudpickle
 
 from nbcheckpoint import over, unpickled
 from nbcheckpoint.whose import is_user_code
@@ -76,6 +80,16 @@ def _reduce_view(view: Any) -> Any:
 
 def _view(of: dict[Any, Any], name: str) -> Any:
     return getattr(of, name)()
+
+
+def _reduce_variable(variable: Any) -> Any:
+    """Nobody would find it by its name in the module it says it comes from."""
+    made = cloudpickle.CloudPickler.dispatch_table[typing.TypeVar](variable)
+    return made if made[0] is getattr else (*made, variable.__module__, None, None, _say_module)
+
+
+def _say_module(variable: Any, name: str) -> None:
+    variable.__module__ = name
 
 
 def _reduce_proxy(proxy: Any) -> Any:
@@ -397,5 +411,6 @@ _exact: dict[type, Reducer] = {
     memoryview: _reduce_memory,
     types.MappingProxyType: _reduce_proxy,
     types.SimpleNamespace: _reduce_simple,
+    typing.TypeVar: _reduce_variable,
     weakref.finalize: _refuse("something to be done when an object is gone"),
 }

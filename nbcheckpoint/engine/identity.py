@@ -91,6 +91,7 @@ _EXPRESSIONS = frozenset(
     | {"statsmodels"}
 )
 """Packages that look up names in the variables of whoever calls them: `smf.ols("y ~ helper(x)", df)`."""
+_TEXT_OF_CODE = frozenset({"getsource", "getsourcelines", "getcomments"})
 _BY_NAME = frozenset({"getattr", "attrgetter", "methodcaller"})
 _WITH_ACCESSORS = {
     "pandas": ("DataFrame", "Series", "Index"),
@@ -165,7 +166,7 @@ def identify(
     For `provisional`, `deadline` and `spare` see `Digester`.
     """
     names = names_in(code)
-    said = free_names(tree.body) | set(depends) | _words(names.strings, namespace)
+    said = free_names(tree.body) | set(depends) | words_in(names.strings, namespace)
     direct = {name for name in said if not granted(name)}
     values, mentions = _by_name(names, reach(reads_of(code, namespace, direct)), code, namespace, granted)
     values = reach([*values.items(), *patched, *_own_builtins(mentions, namespace), *_own_accessors(mentions)])
@@ -228,10 +229,10 @@ def _by_name(
         mentions = together([names, *(mentioned(found) for found, _, _ in brought)])
         texts = mentions.strings.union(_said_of_types(values.values()))
         found: list[tuple[str, Any]] = []
-        if _reads_expressions(mentions, values.values()):
+        if reads_expressions(mentions, values.values()):
             texts = texts.union(texts_in(values.values()))
             found += _of_modules(texts, [(own, its) for own, its, _ in brought], namespace)
-        more = {name for name in _words(texts, namespace) - values.keys() if not granted(name)}
+        more = {name for name in words_in(texts, namespace) - values.keys() if not granted(name)}
         reached = reach([*values.items(), *reads_of(code, namespace, more), *found])
         if reached.keys() == values.keys():
             return values, mentions
@@ -244,7 +245,7 @@ def _of_modules(
     """What is read by a function of a module that hands an expression on: its names are looked up in that module."""
     for code, own in brought:
         if own is not namespace:
-            for name, value in reads_of(code, own, _words(texts, own)):
+            for name, value in reads_of(code, own, words_in(texts, own)):
                 yield f"{own.get('__name__')}.{name}", value
 
 
@@ -261,7 +262,7 @@ def _said_of_types(values: Iterable[Any]) -> Iterator[str]:
             yield from (note for found in told for note in found.values() if type(note) is str)
 
 
-def _reads_expressions(mentions: Names, values: Iterable[Any]) -> bool:
+def reads_expressions(mentions: Names, values: Iterable[Any]) -> bool:
     """May it look up names that stand in texts it is given?"""
     return bool(_QUERIES & (mentions.attributes | mentions.reads)) or any(_from(v) in _EXPRESSIONS for v in values)
 
@@ -284,9 +285,9 @@ def _read_inside(
     words: set[str] = set()
     found: list[tuple[str, Any]] = []
     read = [own[name] for part, own in inside for name in names_in(part).reads & own.keys()]
-    if _reads_expressions(mentions, [*values.values(), *read]):
+    if reads_expressions(mentions, [*values.values(), *read]):
         texts = mentions.strings.union(texts_in(values.values()))
-        words = _words(texts, namespace)
+        words = words_in(texts, namespace)
         found += _of_modules(texts, inside, namespace)
     more = {name for name in words if not granted(name)}
     found += (*reads_of(code, namespace, more), *_own_builtins(mentions, namespace), *_own_accessors(mentions))
@@ -410,7 +411,7 @@ def together(names: Sequence[Names]) -> Names:
     return Names(*(frozenset().union(*parts) for parts in zip(*names, strict=True)))
 
 
-def _words(strings: Collection[str], namespace: dict[str, Any]) -> set[str]:
+def words_in(strings: Iterable[str], namespace: dict[str, Any]) -> set[str]:
     """Words inside of constant strings that are variables."""
     short = (text for text in strings if len(text) <= _LONGEST_STRING)
     return {word for text in short for word in _WORD.findall(text) if word in namespace}
@@ -446,10 +447,10 @@ def surroundings(mentions: Names, values: dict[str, Any], private: Callable[[str
         strings = mentions.strings | {value for value in values.values() if type(value) is str}
         named = {name for name in strings if name in os.environ or (name.isidentifier() and name.isupper())}
         # A name may be put together while it runs. What the notebook itself has set is the most likely to matter, and
-        # what begins like one of the strings at hand: `APP_`.
-        begins = tuple(text for text in strings if len(text) > 2 and text.endswith("_") and text.isupper())
+        # what begins like one of the strings at hand: `APP_`, or is it in capitals: `"app_mode".upper()`.
+        begins = tuple(text.upper() for text in strings if len(text) > 2)
         named |= {name for name, value in os.environ.items() if _environment.get(name) != value}
-        named |= {name for name in os.environ if name.startswith(begins)}
+        named |= {name for name in os.environ if name.upper().startswith(begins)}
     named |= {name for function, name in _OF_THE_USER.items() if function in mentions.attributes}
     if _LOCAL_TIME & (mentions.attributes | mentions.reads):
         named.add("TZ")
@@ -512,6 +513,8 @@ def never_saved(identity: Identity, namespace: dict[str, Any], own: Names, histo
     modules = [value for value in identity.values.values() if isinstance(value, types.ModuleType)]
     if gc in modules and {"get_objects", "get_referrers"} & direct.attributes:
         return "it asks the garbage collector what there is"
+    if _TEXT_OF_CODE & (direct.attributes | reads):
+        return "it reads the text of code: comments count there, and nowhere else"
     if atexit in modules and "register" in direct.attributes:
         return "it says what is to be done when the kernel ends"
     if "getattr" in reads and any(map(is_user_code, modules)):

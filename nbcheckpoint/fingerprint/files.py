@@ -85,6 +85,8 @@ class FileWatch:
         self.may_remove = False
         """Does the step remove files, as far as its text tells? Those it has written may be among them."""
         self._made: set[str] = set()
+        self._own: set[str] = set()
+        """Folders that were not there before: what is in them is its own."""
         self._earlier: dict[str, FileSeen] = {}
         self.classes: set[tuple[str, str]] = set()
         """Module and name of what was found in pickles."""
@@ -96,9 +98,9 @@ class FileWatch:
     def note(self, path: str, *, reads: bool, writes: bool, appends: bool = False) -> None:
         """One opening. Called from inside `open`: must be quick and must not raise."""
         path = os.path.abspath(path)
-        if self._ignores(path):
-            return
-        if reads and path not in self._written:
+        if self._ignores(path) or (writes and os.path.isdir(path)):
+            return  # nobody writes to a folder: `tempfile` names the one in which it is going to make a file
+        if reads and path not in self._written and path not in self._own:
             self._read.setdefault(path, _stat(path))
         elif reads:
             self._read_back.add(path)
@@ -153,7 +155,7 @@ class FileWatch:
     @property
     def has_read(self) -> bool:
         """Has it been seen to read any file, or is it at least told of one?"""
-        return bool(self._read or self._mentioned or self._looked)
+        return bool(self._read or self._mentioned or self._looked or self._told)
 
     def note_start(self, command: Sequence[Any]) -> None:
         """The user's code is about to start another program."""
@@ -175,6 +177,8 @@ class FileWatch:
         path = os.path.abspath(path)
         if not self._ignores(path):
             (self._made if made else self._removed).add(path)
+            if made and not os.path.lexists(path):  # asked before it is made, and of those that are there as well
+                self._own.add(path)
 
     def _ignores(self, path: str) -> bool:
         ours = path.startswith(self._ignore) and not path.startswith("/run/media/")
@@ -198,6 +202,19 @@ class FileWatch:
                 self._mentioned.setdefault(path, _stat(path))
             elif self.whole_folders and os.path.isdir(path) and not _is_around(path):
                 self._take_whole(path)
+            elif self.whole_folders and glob.has_magic(path):
+                self._take_matching(path)
+
+    def _take_matching(self, path: str) -> None:
+        """What a library makes of a pattern: below the folder it begins with there may be anything that fits."""
+        folder = path
+        while glob.has_magic(folder):
+            folder = os.path.dirname(folder)
+        if _is_around(folder):  # what is new there may fit, and nobody asks which names do
+            self._whole.setdefault(folder, _names_in(folder))
+            self._take_pattern(path)
+        elif os.path.isdir(folder):
+            self._take_whole(folder)
 
     def adopt(self, files: Iterable[FileSeen]) -> None:
         """What the same step had seen when it was cut short, in another process."""
@@ -276,7 +293,7 @@ class FileWatch:
             return now and replace(now, appended=True)
         if path not in before or (written and unfinished):
             return now  # None: written and removed again, a temporary file
-        if before[path] is None and not written:
+        if before[path] is None and (not written or now is None):  # also one it has made, read and removed again
             return FileSeen(path=path, digest=MISSING) if now is None else FileSeen(path=path)
         if now is None or before[path] != (now.size, now.mtime_ns, now.ctime_ns):
             return FileSeen(path=path, written=written)
@@ -336,6 +353,15 @@ def look(path: str, *, written: bool = False) -> FileSeen | None:
     settled = time.time() - stat[1] / 1e9 > DOUBT_SECONDS
     found = FileSeen(path=path, size=stat[0], mtime_ns=stat[1], ctime_ns=stat[2], settled=settled)
     return replace(found, digest=hasher.hexdigest(), written=written)
+
+
+def text_of(path: str) -> str:
+    """What is written in a file, or nothing if it is no text."""
+    try:
+        with unnoticed(), open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, ValueError):
+        return ""
 
 
 def _names_in(folder: str) -> str:
@@ -522,8 +548,8 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
             _note(os.fspath(path), reads=reads, writes=writes, appends=appends)
     elif event == "sqlite3.connect":
         path = _database(os.fsdecode(args[0])) if isinstance(args[0], (str, bytes, os.PathLike)) else ""
-        if path:
-            _note(path, reads=True, writes=False)
+        for part in (path, f"{path}-wal") if path else ():
+            _note(part, reads=True, writes=False)  # what was written last may still stand in the other one alone
     elif event in ("os.listdir", "os.scandir") and not _by_an_importer(sys._getframe(1)):
         path = os.fsdecode(args[0]) if isinstance(args[0], bytes) else args[0]
         if path is None or isinstance(path, (str, os.PathLike)):

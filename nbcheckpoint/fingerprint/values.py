@@ -26,6 +26,7 @@ from __future__ import annotations
 import abc
 import copyreg
 import enum
+import functools
 import gc
 import importlib.util
 import pickle
@@ -41,7 +42,7 @@ from blake3 import blake3
 from nbcheckpoint import bases, over, patience, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import Names, digest_code, functions_of, names_in
-from nbcheckpoint.whose import home_of, is_user_code, name_of, package_of, reads_from
+from nbcheckpoint.whose import home_of, is_user_code, is_users_namespace, name_of, package_of, reads_from
 
 HASH_SEED = hash("nbcheckpoint")
 """The hash of a text is another one in every process, unless PYTHONHASHSEED is set."""
@@ -195,13 +196,48 @@ def code_of(value: Any) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
     """The code a function or class of the user's brings along, with the namespace it reads from."""
     value = getattr(value, "__wrapped__", value) if _is_wrapper(value) else standing_for(value)
     if isinstance(value, types.FunctionType) and is_user_code(value):
-        yield value.__code__, value.__globals__, reads_from(value)
+        yield from _code_behind(value)
     elif isinstance(value, type) and is_user_code(value):
         for cls in (*value.__mro__, *type.mro(type(value))):
             if is_user_code(cls):
                 for _, function in functions_of(cls):
                     if not function.__code__.co_filename.startswith(_BY_ATTRS):
-                        yield function.__code__, function.__globals__, reads_from(function)
+                        yield from _code_behind(function)
+
+
+def _code_behind(function: types.FunctionType) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
+    """Its own code, and that of the functions it is made around. Of a library's wrapper (`contextlib.contextmanager`,
+    the `__repr__` of a dataclass) only the latter: it is given, like all of its code, though it passes for the user's.
+    """
+    queue, met = [function], {id(function)}
+    while queue:
+        function = queue.pop()
+        around = [held for held in _held_by(function) if is_own_function(held) and id(held) not in met]
+        met.update(map(id, around))
+        queue.extend(around)
+        if is_users_namespace(function) or not (around or len(met) > 1):
+            yield function.__code__, function.__globals__, reads_from(function)
+
+
+def _held_by(function: types.FunctionType) -> Iterator[Any]:
+    """What is in its closure. In that of `functools.singledispatch` the functions count that were registered, and for
+    what; which of them were called so far does not."""
+    if _dispatches(function):
+        yield from (part for registered in vars(function)["registry"].items() for part in registered)
+        return
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not filled yet
+            yield None
+
+
+def _dispatches(function: types.FunctionType) -> bool:
+    return "registry" in vars(function) and function.__globals__ is vars(functools)
+
+
+def is_own_function(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) and is_user_code(value)
 
 
 def reads_data(code: Any) -> bool:
@@ -226,6 +262,12 @@ def _registered(cls: type) -> str:
     registry = _abc_dump(cls)[0]
     known = [found for reference in registry if (found := reference()) is not None]
     return "".join(sorted(f"{home_of(found)}.{name_of(found)};" for found in known))
+
+
+def _said_of_fields(cls: type) -> list[Any]:
+    """What a dataclass tells about its fields and puts into none of its methods."""
+    fields: Any = vars(cls).get("__dataclass_fields__")
+    return [(name, dict(field.metadata)) for name, field in fields.items() if field.metadata] if fields else []
 
 
 def standing_for(value: Any) -> Any:
@@ -364,18 +406,30 @@ class Digester:
 
     def function(self, label: str, function: types.FunctionType) -> str:
         """Code, defaults and closure: what the function is, without what it reads from its module."""
-        cells = []
-        for cell in function.__closure__ or ():
-            try:
-                cells.append(cell.cell_contents)
-            except ValueError:  # not filled yet
-                cells.append(None)
-        parts = (function.__defaults__, function.__kwdefaults__, cells, vars(function))
+        cells, attributes = list(_held_by(function)), {} if _dispatches(function) else dict(vars(function))
+        if is_user_code(function):
+            around = {id(held): self._around(label, held) for held in cells}
+            cells = list(around.values())
+            attributes = {name: around.get(id(held), held) for name, held in attributes.items()}  # `__wrapped__`
+        parts = (function.__defaults__, function.__kwdefaults__, cells, attributes)
         notes = sorted((name, repr(note)) for name, note in function.__annotations__.items())
         # The parts are a temporary: what is alive is inside of it.
         inner = self.data(f"{label}()", parts) if any(parts) else ""
         whole = f"{digest_code(function.__code__)}{inner}{function.__qualname__}{notes}"
         return blake3(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _around(self, label: str, held: Any) -> Any:
+        """A function of the user's that another one is made around, by its own code only: `reach` lists what it reads,
+        so that a step which changes that has changed a variable, and not the function."""
+        if not is_own_function(held):
+            return held
+        if id(held) in self._busy:
+            return f"recursive {held.__qualname__}"
+        self._busy.add(id(held))
+        try:
+            return ("around", self.function(label, held))
+        finally:
+            self._busy.discard(id(held))
 
     def cls(self, label: str, cls: type) -> str:
         """Everything the user wrote in the class and its bases."""
@@ -391,6 +445,8 @@ class Digester:
             for name, function in functions_of(base):
                 functions.setdefault(name, []).append(function)
             hasher.update(_registered(base).encode("utf-8", "surrogatepass"))
+            fields = _said_of_fields(base)
+            hasher.update(self.data(f"{label}.__dataclass_fields__", fields).encode() if fields else b"")
             for name, member in sorted(vars(base).items()):
                 if name not in _CLASS_NOISE:
                     hasher.update(f"{name}={self._member(label, name, member, functions.get(name))};".encode())

@@ -359,6 +359,7 @@ class EnterHooks(Hooks):
         watch.whole_folders = leaves.reads_tables(identity)
         strings = identity.mentions.strings | set(paths_in(identity.values.values()))
         strings |= set(texts_in(identity.values.values())) if watch.whole_folders else set()
+        strings |= leaves.quoted_in(strings) if watch.whole_folders else set()
         watch.mention(strings, absent=bool(LOOKS_FOR_FILES & identity.mentions.attributes))
         for pattern in cell.chosen.files:
             watch.mention(glob.glob(pattern, recursive=True))

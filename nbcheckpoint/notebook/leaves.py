@@ -14,18 +14,18 @@ import re
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nbcheckpoint.codec.frames import Counts
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
-from nbcheckpoint.engine.identity import Identity, firm, look_again
+from nbcheckpoint.engine.identity import Identity, firm, look_again, reads_expressions, texts_in, words_in
 from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names, names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of
-from nbcheckpoint.model import Checkpoint, Input, Reason, Step
+from nbcheckpoint.model import Checkpoint, FileSeen, Input, Reason, Step
 from nbcheckpoint.notebook import around, namespace, sharing
 from nbcheckpoint.notebook.around import Around
 from nbcheckpoint.notebook.figures import Figures
@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 RESULT = "result:"
 """Under this the value of a cell's last expression is kept. No variable can be called that."""
 
-RUN, ANSWER, FOUND = "run", "answer", "found"
-"""The types of conditions that are about a run of a flow, about the run of the notebook that asked something, and about
-code of the user's that was found in a pickle."""
+RUN, ANSWER, FOUND, NAMED = "run", "answer", "found", "named"
+"""The types of conditions that are about a run of a flow, about the run of the notebook that asked something, about
+code of the user's that was found in a pickle, and about a variable that is named in a file."""
+_LONGEST_EXPRESSION = 1 << 16
+"""Bytes of a file that may be an expression, or hold some, rather than data."""
 ABSENT, _UNIDENTIFIED = "absent", "unidentified"
 """In place of a digest: there is no such name, or nobody can tell what it holds."""
 ANNOTATED = "annotated"
@@ -136,8 +138,9 @@ def obstacle(running: Running, now: Around) -> str:
         return "a figure is being drawn: pyplot keeps it to itself"
     if running.watch.leaves_program:
         return "it has started a program that is still running"
-    if _reads_unseen(running):
-        return "polars reads files where nobody can look: write their names out, or give them with --files"
+    unseen = _reads_unseen(running)
+    if unseen:
+        return f"{unseen} reads files where nobody can look: write their names out, or give them with --files"
     return around.change(running.around, now, running.watch.set_by_imports)
 
 
@@ -148,8 +151,14 @@ _OF_POLARS = frozenset(
 
 
 _TABLES = _OF_POLARS | {"read_table", "read_feather", "read_orc", "read_deltalake", "dataset", "parquet_dataset"}
-_TABLES |= {"ParquetDataset", "DeltaTable"}
-_READ_TABLES = frozenset({"polars", "pyarrow", "duckdb", "deltalake"})
+_TABLES |= {"ParquetDataset", "ParquetFile", "DeltaTable", "File"}
+_OF_DUCKDB = frozenset({"read_csv", "read_parquet", "read_json", "from_csv_auto", "from_parquet"})
+_QUERIES = frozenset({"sql", "query", "execute", "from_query"})
+_TABLES |= _OF_DUCKDB | _QUERIES
+_READ_TABLES = frozenset({"polars", "pyarrow", "duckdb", "deltalake", "h5py"})
+_QUOTED = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"")
+_FROM_FILES = re.compile(r"\b(?:from|join)\s+'|\bread_\w+\s*\(|_scan\s*\(", re.IGNORECASE)
+"""`from 'a.csv'`, `read_parquet(…)` in a query."""
 
 
 def reads_tables(identity: Identity) -> bool:
@@ -158,10 +167,24 @@ def reads_tables(identity: Identity) -> bool:
     return bool(names) and any(_root_package(value) in _READ_TABLES for value in identity.values.values())
 
 
-def _reads_unseen(running: Running) -> bool:
-    """Does it have polars read files, and not one name of a file has come by?"""
-    reads = _OF_POLARS & running.identity.mentions.attributes and not running.watch.has_read
-    return bool(reads) and any(_root_package(value) == "polars" for value in running.identity.values.values())
+def quoted_in(texts: Iterable[str]) -> set[str]:
+    """What stands in quotes in a query: maybe the name of a file."""
+    return {one or other for text in texts for one, other in _QUOTED.findall(text)}
+
+
+def _reads_unseen(running: Running) -> str:
+    """The library that it has read files, if not one name of a file has come by."""
+    if running.watch.has_read:
+        return ""
+    attributes, values = running.identity.mentions.attributes, running.identity.values.values()
+    roots = {_root_package(value) for value in values}
+    if "polars" in roots and _OF_POLARS & attributes:
+        return "polars"
+    if "h5py" in roots and "File" in attributes:
+        return "h5py"
+    texts = (*running.identity.mentions.strings, *texts_in(values)) if "duckdb" in roots else ()
+    by_query = _QUERIES & attributes and any(map(_FROM_FILES.search, texts))
+    return "duckdb" if by_query or ("duckdb" in roots and _OF_DUCKDB & attributes) else ""
 
 
 def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: float) -> Draft:
@@ -222,7 +245,13 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         seconds=seconds,
         source=running.source,
         inputs=identity.inputs,
-        conditions=(*_conditions(running, user_ns, bound), *_calls(running), *_answers(running), *_found(running)),
+        conditions=(
+            *_conditions(running, user_ns, bound),
+            *_calls(running),
+            *_answers(running),
+            *_found(running),
+            *_named_in_files(running, seen),
+        ),
         random=drawn,
         settings=tuple(_settings(running, [*values.values(), *shown.values()], wrote=any(f.written for f in seen))),
         files=seen,
@@ -314,6 +343,19 @@ def _found(running: Running) -> Iterator[Input]:
             yield Input(name=f"{module}:{name}", type=FOUND, digest=_digest(name, thing))
 
 
+def _named_in_files(running: Running, seen: Sequence[FileSeen]) -> Iterator[Input]:
+    """Variables that a file it has read may name, where a library is at work that looks up names in what it is given:
+    `duckdb.sql(Path("totals.sql").read_text())`. Only now it is known which file that is."""
+    identity = running.identity
+    if not reads_expressions(identity.mentions, identity.values.values()):
+        return
+    read = (files.text_of(file.path) for file in seen if not file.written and file.size <= _LONGEST_EXPRESSION)
+    lines = (line for text in read for line in text.splitlines())
+    for name in sorted(words_in(lines, running.before) - identity.before.keys() - running.written):
+        if namespace.is_user_name(name):
+            yield Input(name=name, type=NAMED, digest=_digest(name, running.before[name]))
+
+
 def _by_name(module: str, name: str) -> Any:
     found: Any = sys.modules.get(module)
     for part in name.split("."):
@@ -339,6 +381,9 @@ def holds(condition: Input, user_ns: dict[str, Any]) -> bool:
     if condition.type == FOUND:
         thing = _by_name(*condition.name.split(":"))
         return thing is not None and _digest(condition.name, thing) == condition.digest != _UNIDENTIFIED
+    if condition.type == NAMED:
+        there = condition.name in user_ns
+        return there and _digest(condition.name, user_ns[condition.name]) == condition.digest != _UNIDENTIFIED
     return digest_of(condition.name, user_ns) == condition.digest != _UNIDENTIFIED
 
 

@@ -42,7 +42,7 @@ from nbcheckpoint.notebook.history import (
     latest_run,
     nearest,
 )
-from nbcheckpoint.notebook.leaves import ABSENT, ANSWER, FOUND, RUN, calls_of, holds
+from nbcheckpoint.notebook.leaves import ABSENT, ANSWER, FOUND, NAMED, RUN, calls_of, holds
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.store import Store
@@ -212,7 +212,7 @@ class Planner:
             return holds(item, self._namespace) if ahead is None else ahead in (found.run, found.before)
         if item.type == ANSWER:
             return (self._here and holds(item, self._namespace)) or "if it is the run that was answered"
-        if item.type == FOUND:
+        if item.type in (FOUND, NAMED):
             return holds(item, self._namespace) or f"if {item.name.rpartition(':')[2]} is what it was"
         if item.type == "folder":
             return blake3(os.fsencode(os.getcwd())).hexdigest() == item.digest

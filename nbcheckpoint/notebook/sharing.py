@@ -11,12 +11,14 @@ From pandas 3 on, frames and columns that lie in the same memory behave as if th
 not alone copies it first. Such memory is *lent*, and makes nobody share anything, but for those who have it otherwise:
 an array that looks into a frame.
 
-A function or class that is found by its name is saved as that name, so what hangs on it (a list for all instances, a
-default) is not saved along: an instance does not share it. Whoever holds such a list itself does, with the class.
+A function, a class or a member of an enum that is found by its name is saved as that name, so what hangs on it (a list
+for all instances, a default) is not saved along: an instance does not share it. Whoever holds such a list itself does,
+with the class.
 """
 
 from __future__ import annotations
 
+import enum
 import gc
 import operator
 import sys
@@ -36,6 +38,7 @@ from nbcheckpoint.whose import home_of, is_user_code, package_of
 _CODE = (
     *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType),
     *(property, classmethod, staticmethod, types.MemberDescriptorType, types.GetSetDescriptorType),
+    enum.Enum,  # a member is its class's
 )
 _IMMUTABLE = (str, bytes, int, float, complex, bool, type(None), range, slice, type(...), types.TracebackType)
 """A traceback leads to all there is, by way of who called whom; it is not saved, so nothing is shared by way of it."""
@@ -400,9 +403,12 @@ def _held_by(obj: Any) -> Iterator[Any]:
         yield obj.__self__
     elif isinstance(obj, (type, types.ModuleType)) and is_user_code(obj) and not _is_notebook(obj):
         yield from (value for name, value in vars(obj).items() if not name.startswith("__"))
+    elif isinstance(obj, enum.Enum):
+        yield from vars(obj).values()
 
 
 def _is_found_by_name(obj: Any) -> bool:
+    obj = type(obj) if isinstance(obj, enum.Enum) else obj
     return isinstance(obj, (type, types.FunctionType)) and is_live(obj)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _RELOAD = "importlib.invalidate_caches(); importlib.reload({0})"
 _MODULE = "import importlib, sys\nsys.path.insert(0, '.')\nopen('{0}.py', 'w').write({1!r})\nimport {0}; " + _RELOAD
+_AROUND = "def deco(f):\n    def w(): return f()\n    return w\n"
 
 CODE = {
     "a helper's helper's global": (
@@ -132,10 +133,53 @@ CODE = {
         "r = f(3)",
         "r",
     ),
+    "what a dataclass says of its fields": (
+        "import dataclasses as dc\n@dc.dataclass\nclass A:\n    x: int = dc.field(default=1, metadata={'unit': 'm'})",
+        "@dc.dataclass\nclass A:\n    x: int = dc.field(default=1, metadata={'unit': 's'})",
+        "r = dc.fields(A)[0].metadata['unit']",
+        "r",
+    ),
+    "a comment in a function whose text is read": (
+        "import inspect\ndef f():\n    return 1  # one",
+        "def f():\n    return 1  # two",
+        "r = inspect.getsource(f)",
+        "r",
+    ),
     "single dispatch": (
         "import functools\n@functools.singledispatch\ndef f(x): return 1",
         "@f.register\ndef _(x: int): return 2",
         "r = f(3)",
+        "r",
+    ),
+    "a global of what is registered with a single dispatch": (
+        "import functools; k = 1\n@functools.singledispatch\ndef f(x): return 0\n@f.register\ndef _(x: int): return k",
+        "k = 2",
+        "r = f(3)",
+        "r",
+    ),
+    "a global that a decorated function reads": (
+        _AROUND + "k = 1\n@deco\n@deco\ndef g(): return h()\ndef h(): return k",
+        "k = 2",
+        "r = g()",
+        "r",
+    ),
+    "a global that a decorated function changes": (
+        _AROUND + "k = []\n@deco\ndef g():\n    k.append(1)\n    return len(k)",
+        "k.append(5)",
+        "r = g()",
+        "r, k",
+    ),
+    "a function put into a decorated one": (
+        "def deco(f):\n    def w(): return w.__wrapped__()\n    w.__wrapped__ = f\n    return w\n"
+        "@deco\ndef g(): return k\nk = 1",
+        "k = 2",
+        "r = g()",
+        "r",
+    ),
+    "a global that a manager of a context reads": (
+        "import contextlib; k = 1\n@contextlib.contextmanager\ndef cm(): yield k",
+        "k = 2",
+        "with cm() as r: pass",
         "r",
     ),
     "an abstract class registered": (
@@ -745,6 +789,12 @@ AROUND = {
         "def get(n): return os.environ['NBC_TEST_' + 'env'.upper() + str(n)]",
         "os.environ['NBC_TEST_ENV2'] = '2'",
         "r = get(2)",
+        "r",
+    ),
+    "an environment variable by a name in small letters": (
+        "import os\nos.environ['NBC_TEST_ENV5'] = '1'\ndef get(): return os.environ['nbc_test_env5'.upper()]",
+        "os.environ['NBC_TEST_ENV5'] = '2'",
+        "r = get()",
         "r",
     ),
     "the time zone of the process": (

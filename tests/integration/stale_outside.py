@@ -339,6 +339,64 @@ AROUND = {
         "r = os.popen('cat t3/*').read()",
         "r",
     ),
+    "a database whose last changes are in a file beside it": (
+        "import os, sqlite3\nif 'own' in globals(): own.close()\n"
+        "for n in 'w.db', 'w.db-wal', 'w.db-shm': os.path.exists(n) and os.remove(n)\n"
+        "own = sqlite3.connect('w.db', isolation_level=None)\n"
+        "for q in 'pragma journal_mode=wal', 'create table t (a)': own.execute(q).fetchall()\n"
+        "def put(n): own.execute(f'insert into t values ({n})').fetchall()\nput(1)\n"
+        "def load():\n    con = sqlite3.connect('w.db')\n"
+        "    found = con.execute('select sum(a) from t').fetchall(); con.close()\n    return found",
+        "put(5)",
+        "r = load()",
+        "r",
+    ),
+    "a file that fits a pattern of polars": (
+        "import os, shutil, polars as pl\nshutil.rmtree('t4', True); os.makedirs('t4')\n"
+        "open('t4/a.csv', 'w').write('a\\n1')",
+        "open('t4/b.csv', 'w').write('a\\n2')",
+        "r = pl.scan_csv('t4/*.csv').collect()['a'].to_list()",
+        "r",
+    ),
+    "a file that fits a pattern here": (
+        "import os, polars as pl\nopen('t5a.csv', 'w').write('a\\n1')\n"
+        "os.path.exists('t5b.csv') and os.remove('t5b.csv')",
+        "open('t5b.csv', 'w').write('a\\n2')",
+        "r = pl.scan_csv('t5*.csv').collect()['a'].to_list()",
+        "r",
+    ),
+    "a file that a query names": (
+        "import polars as pl; open('t6.csv', 'w').write('a\\n1')",
+        "open('t6.csv', 'w').write('a\\n2')",
+        "r = pl.sql(\"select * from read_csv('t6.csv')\", eager=True).rows()",
+        "r",
+    ),
+    "a file in a folder that Arrow is given apart from its name": (
+        _TABLES + "; where = pathlib.Path('t1')",
+        "put('t1/a.parquet', 4)",
+        "n = pq.ParquetFile(where / 'a.parquet').read()['a'].to_pylist()",
+        "n",
+    ),
+    "a number in an expression in a file": (
+        "import pandas as pd; k = 1; df = pd.DataFrame({'a': [1, 2]}); open('e.txt', 'w').write('a * @k')",
+        "k = 2",
+        "r = df.eval(open('e.txt').read()).tolist()",
+        "r",
+    ),
+    "a table in a query in a file": (
+        "import polars as pl; t = pl.DataFrame({'a': [1, 2]}); open('q.sql', 'w').write('select sum(a)\\nfrom t')\n"
+        "def run(name): return pl.sql(open(name + '.sql').read(), eager=True).item()",
+        "t = pl.DataFrame({'a': [1, 3]})",
+        "r = run('q')",
+        "r",
+    ),
+    "a global of a helper in a formula in a file": (
+        "import patsy, pandas as pd; k = 1; df = pd.DataFrame({'z': [1., 2]}); open('f.txt', 'w').write('h(z)')\n"
+        "def h(v): return v * k",
+        "k = 2",
+        "r = float(sum(patsy.dmatrix(open('f.txt').read(), df)[1]))",
+        "r",
+    ),
     "a half-used iterator whose first part is over": (
         "import itertools\nz = itertools.zip_longest([1, 2, 3], [4]); next(z); next(z)",
         "z = itertools.zip_longest([1, 2, 5], [4]); next(z); next(z)",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -600,7 +602,8 @@ def test_a_skipped_variable_that_shares_what_is_changed_is_not_left_as_it_was(ke
     assert kernel.run("x, raw, x is raw").result == "([0, 1], [0, 1], True)"
 
 
-POOLED = """import json
+POOLED = """import json, mmap, sqlite3, tempfile
+from contextlib import closing
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from joblib import Parallel, delayed
 from multiprocessing import Pool
@@ -616,13 +619,19 @@ from multiprocessing import Pool
         "    tasks = [pool.submit(abs, n) for n in range(-3, 0)]\n"
         "    x = sorted(task.result() for task in as_completed(tasks))[::-1]",
         "with open('three.json') as file:\n    x = json.load(file)",
+        "with tempfile.NamedTemporaryFile('w+') as file:\n"
+        "    file.write('[3, 2, 1]'); file.seek(0); x = json.load(file)",
+        "with closing(sqlite3.connect('three.db')) as con:\n    x = [n for n, in con.execute('select * from t')]",
+        "with mmap.mmap(-1, 3) as mapped:\n    mapped[:] = bytes([3, 2, 1]); x = list(mapped[:])",
         "x = Parallel(n_jobs=2)(delayed(abs)(n) for n in range(-3, 0))",
     ],
 )
 def test_what_is_over_keeps_nothing_from_being_restored(kernel: Kernel, tmp_path: Path, cell: str) -> None:
-    """Executors, pools and closed files cannot be pickled, and joblib makes a folder for its workers: all of it was
-    computed in every kernel."""
+    """Executors, pools, closed files and connections cannot be pickled, and joblib makes a folder for its workers: all
+    of it was computed in every kernel."""
     (tmp_path / "three.json").write_text("[3, 2, 1]")
+    with closing(sqlite3.connect(tmp_path / "three.db")) as con:
+        con.executescript("create table t (n); insert into t values (3), (2), (1);")
     kernel.run(POOLED)
     assert kernel.run(f"%%checkpointed\n{cell}").status == "computed"
     kernel.kill()
@@ -702,3 +711,55 @@ def test_who_asks_for_a_version_has_not_looked_at_the_folder(kernel: Kernel) -> 
     kernel.run(cell)
     (kernel.folder / "another.txt").write_text("new")
     assert kernel.run(cell).status == "restored"
+
+
+@pytest.mark.parametrize(
+    ("before", "cell"),
+    [
+        pytest.param(
+            "from dataclasses import dataclass\n@dataclass\nclass C:\n    a: int = 1",
+            "r = [C(), C(2)]",
+            id="a dataclass",
+        ),
+        pytest.param(
+            "import contextlib; k = []\n@contextlib.contextmanager\ndef cm(n):\n    yield n\n    k.append(n)",
+            "with cm(5) as r: pass",
+            id="a manager of a context that keeps times",
+        ),
+        pytest.param(
+            "k = []\ndef deco(f):\n    def w(n): return f(n)\n    return w\n"
+            "@deco\ndef f(n):\n    k.append(n)\n    return n",
+            "r = f(3)",
+            id="a decorated function that keeps a history",
+        ),
+        pytest.param(
+            "import functools\n@functools.singledispatch\ndef f(x): return 0\n"
+            "@f.register\ndef _(x: int): return 1\n@f.register(list)\ndef _l(x): return 2",
+            "r = f(1), f([])",
+            id="a single dispatch",
+        ),
+        pytest.param(
+            "from enum import Enum\nclass E(Enum):\n    A = 1\n    B = 2\nfor e in E: vars(e)\nk = {E.A: 1}",
+            "r = {E.B: 2, **k}",
+            id="members of an enum in two variables",
+        ),
+        pytest.param(
+            "import typing",
+            "T = typing.TypeVar('T')\nclass S(typing.Generic[T]):\n    n = 1\nr = S[int]().n, T.__module__",
+            id="a type variable",
+        ),
+        pytest.param(
+            "import os, tempfile",
+            "with tempfile.TemporaryDirectory() as d:\n    r = open(os.path.join(d, 'x'), 'w').write('1')\n"
+            "with tempfile.NamedTemporaryFile('w+') as f:\n    n = f.write('z')\ndel f",
+            id="temporary files",
+        ),
+    ],
+)
+def test_what_is_found_in_every_notebook_is_known_again(kernel: Kernel, before: str, cell: str) -> None:
+    kernel.run(before)
+    first = kernel.run(f"%%checkpointed\n{cell}")
+    assert "not saved" not in first.line
+    shown = kernel.run("r, globals().get('k')").result
+    assert again(kernel, before, f"%%checkpointed\n{cell}").status == "restored"
+    assert kernel.run("r, globals().get('k')").result == shown

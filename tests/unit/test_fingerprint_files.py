@@ -43,7 +43,7 @@ def test_a_database_is_the_file_behind_its_uri_and_one_in_memory_is_none(tmp_pat
         sqlite3.connect("file:shared?mode=memory", uri=True).close()
     finally:
         stop(watch)
-    assert [Path(seen.path).name for seen in watch.seen()] == ["user data.db"]
+    assert [Path(seen.path).name for seen in watch.seen()] == ["user data.db", "user data.db-wal"]
 
 
 def test_a_link_is_copied_as_a_link_while_somebody_watches(tmp_path: Path) -> None:
