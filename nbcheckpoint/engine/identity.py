@@ -17,7 +17,6 @@ import builtins
 import gc
 import itertools
 import os
-import re
 import secrets
 import sys
 import time
@@ -30,7 +29,7 @@ from msgspec.structs import replace
 
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng, settings
-from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, names_in
+from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, free_words, names_in, words_in, words_said_by
 from nbcheckpoint.fingerprint.files import grown_by, unchanged
 from nbcheckpoint.fingerprint.values import (
     HASH_SEED,
@@ -100,8 +99,6 @@ _WITH_ACCESSORS = {
 }
 """Classes that can be given attributes whose value is made by a class of the user's."""
 _TEXT_DEPTH, _MOST_TEXTS = 12, 10_000
-_WORD = re.compile(r"[^\W\d]\w*")
-_LONGEST_STRING = 10_000
 
 
 class Identity(NamedTuple):
@@ -166,7 +163,7 @@ def identify(
     For `provisional`, `deadline` and `spare` see `Digester`.
     """
     names = names_in(code)
-    said = free_names(tree.body) | set(depends) | words_in(names.strings, namespace)
+    said = free_names(tree.body) | set(depends) | free_words(tree.body) & namespace.keys()
     direct = {name for name in said if not granted(name)}
     values, mentions = _by_name(names, reach(reads_of(code, namespace, direct)), code, namespace, granted)
     values = reach([*values.items(), *patched, *_own_builtins(mentions, namespace), *_own_accessors(mentions)])
@@ -227,12 +224,15 @@ def _by_name(
     while True:
         brought = [found for value in values.values() for found in code_of(value)]
         mentions = together([names, *(mentioned(found) for found, _, _ in brought)])
-        texts = mentions.strings.union(_said_of_types(values.values()))
+        # Those of the step itself are among what it reads, as far as it does not bind them before it says them.
+        words = words_in(_said_of_types(values.values())).union(*(words_said_by(found) for found, _, _ in brought))
         found: list[tuple[str, Any]] = []
         if reads_expressions(mentions, values.values()):
-            texts = texts.union(texts_in(values.values()))
-            found += _of_modules(texts, [(own, its) for own, its, _ in brought], namespace)
-        more = {name for name in words_in(texts, namespace) - values.keys() if not granted(name)}
+            texts = frozenset(texts_in(values.values()))
+            words |= words_in(texts)
+            told = mentions.strings.union(texts, _said_of_types(values.values()))
+            found += _of_modules(told, [(own, its) for own, its, _ in brought], namespace)
+        more = {name for name in words & namespace.keys() - values.keys() if not granted(name)}
         reached = reach([*values.items(), *reads_of(code, namespace, more), *found])
         if reached.keys() == values.keys():
             return values, mentions
@@ -245,7 +245,7 @@ def _of_modules(
     """What is read by a function of a module that hands an expression on: its names are looked up in that module."""
     for code, own in brought:
         if own is not namespace:
-            for name, value in reads_of(code, own, words_in(texts, own)):
+            for name, value in reads_of(code, own, variables_in(texts, own)):
                 yield f"{own.get('__name__')}.{name}", value
 
 
@@ -286,9 +286,9 @@ def _read_inside(
     found: list[tuple[str, Any]] = []
     read = [own[name] for part, own in inside for name in names_in(part).reads & own.keys()]
     if reads_expressions(mentions, [*values.values(), *read]):
-        texts = mentions.strings.union(texts_in(values.values()))
-        words = words_in(texts, namespace)
-        found += _of_modules(texts, inside, namespace)
+        texts = frozenset(texts_in(values.values())).union(*(names_in(part).strings for part, _ in inside))
+        words = variables_in(texts, namespace)
+        found += _of_modules(texts | mentions.strings, inside, namespace)
     more = {name for name in words if not granted(name)}
     found += (*reads_of(code, namespace, more), *_own_builtins(mentions, namespace), *_own_accessors(mentions))
     yield from (item for item in found if item[0] not in values)
@@ -411,10 +411,9 @@ def together(names: Sequence[Names]) -> Names:
     return Names(*(frozenset().union(*parts) for parts in zip(*names, strict=True)))
 
 
-def words_in(strings: Iterable[str], namespace: dict[str, Any]) -> set[str]:
+def variables_in(strings: Iterable[str], namespace: dict[str, Any]) -> set[str]:
     """Words inside of constant strings that are variables."""
-    short = (text for text in strings if len(text) <= _LONGEST_STRING)
-    return {word for text in short for word in _WORD.findall(text) if word in namespace}
+    return words_in(strings) & namespace.keys()
 
 
 def texts_in(values: Iterable[Any]) -> Iterator[str]:

@@ -15,13 +15,14 @@ from __future__ import annotations
 import ast
 import dis
 import functools
+import inspect
 import itertools
 import re
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from blake3 import blake3
 
@@ -175,42 +176,72 @@ def free_names(body: list[ast.stmt], bound: frozenset[str] = frozenset()) -> set
     A name is not free once a statement has certainly bound it. What a function defined here reads counts as
     read where it is defined, because nobody knows when it is called.
     """
-    return _free(body, set(bound))
+    return _free(body, set(bound), lambda names: names.reads)
 
 
-def _free(body: list[ast.stmt], bound: set[str]) -> set[str]:
+def free_words(body: list[ast.stmt]) -> set[str]:
+    """The same of the words in their constant strings, which may be names for whoever is given the string."""
+    return _free(body, set(), lambda names: words_in(names.strings))
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_LONGEST_STRING = 10_000
+
+
+def words_in(strings: Iterable[str]) -> set[str]:
+    """What could be a name in one of these."""
+    return {word for text in strings if len(text) <= _LONGEST_STRING for word in _WORD.findall(text)}
+
+
+@lru_cache(maxsize=4096)
+def words_said_by(code: types.CodeType) -> frozenset[str]:
+    """The words in the strings of a function that may be names around it: not those that its parameters have, unless it
+    hands a string to IPython, which does not look there."""
+    own = [constant for constant in code.co_consts if not isinstance(constant, types.CodeType)]
+    words = words_in(itertools.chain.from_iterable(map(_strings_in, own)))
+    if "get_ipython" not in code.co_names:
+        words -= set(inspect.getargs(code).args)
+    inside = (words_said_by(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return frozenset(words).union(*inside)
+
+
+_Said: TypeAlias = Callable[[Names], Set[str]]
+"""What is looked for among all that code mentions."""
+
+
+def _free(body: list[ast.stmt], bound: set[str], said: _Said) -> set[str]:
     """Adds to `bound` what is certainly bound afterwards."""
     free: set[str] = set()
     for node in body:
         if isinstance(node, ast.If):
-            free |= _mentioned(node.test) - bound
+            free |= _mentioned(node.test, said) - bound
             then, other = set(bound), set(bound)
-            free |= _free(node.body, then) | _free(node.orelse, other)
+            free |= _free(node.body, then, said) | _free(node.orelse, other, said)
             bound |= then & other
         elif isinstance(node, (ast.For, ast.AsyncFor)):
-            free |= (_mentioned(node.iter) | _mentioned_by_target(node.target)) - bound
+            free |= (_mentioned(node.iter, said) | _mentioned_by_target(node.target, said)) - bound
             inside = bound | bound_by_target(node.target)
-            free |= _free(node.body, inside) | _free(node.orelse, set(bound))
+            free |= _free(node.body, inside, said) | _free(node.orelse, set(bound), said)
         elif isinstance(node, ast.While):
-            free |= _mentioned(node.test) - bound
-            free |= _free(node.body, set(bound)) | _free(node.orelse, set(bound))
+            free |= _mentioned(node.test, said) - bound
+            free |= _free(node.body, set(bound), said) | _free(node.orelse, set(bound), said)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             inside = set(bound)
             for item in node.items:
-                free |= _mentioned(item.context_expr) - inside
+                free |= _mentioned(item.context_expr, said) - inside
                 if item.optional_vars is not None:
-                    free |= _mentioned_by_target(item.optional_vars) - inside
+                    free |= _mentioned_by_target(item.optional_vars, said) - inside
                     inside |= bound_by_target(item.optional_vars)
-            free |= _free(node.body, inside)  # may be left half-way by an exception that is swallowed
+            free |= _free(node.body, inside, said)  # may be left half-way by an exception that is swallowed
         elif isinstance(node, _TRIES):
-            free |= _free(node.body, set(bound)) | _free(node.orelse, set(bound))
+            free |= _free(node.body, set(bound), said) | _free(node.orelse, set(bound), said)
             for handler in node.handlers:
-                free |= (_mentioned(handler.type) if handler.type else set()) - bound
-                free |= _free(handler.body, bound | ({handler.name} if handler.name else set()))
-            free |= _free(node.finalbody, bound)
+                free |= (_mentioned(handler.type, said) if handler.type else set()) - bound
+                free |= _free(handler.body, bound | ({handler.name} if handler.name else set()), said)
+            free |= _free(node.finalbody, bound, said)
         else:
             names = names_in(_compiled(node))
-            free |= names.reads - bound
+            free |= said(names) - bound
             bound |= certainly_bound(node)
             if isinstance(node, ast.Delete):
                 bound -= names.writes
@@ -261,13 +292,15 @@ def _compiled(node: ast.stmt) -> types.CodeType:
     return compiled(module)
 
 
-def _mentioned(expression: ast.expr) -> set[str]:
-    return set(names_in(_compiled(ast.copy_location(ast.Expr(expression), expression))).reads)
+def _mentioned(expression: ast.expr, said: _Said) -> set[str]:
+    return set(said(names_in(_compiled(ast.copy_location(ast.Expr(expression), expression)))))
 
 
-def _mentioned_by_target(target: ast.expr) -> set[str]:
+def _mentioned_by_target(target: ast.expr, said: _Said) -> set[str]:
     """`for a[i] in …` reads a and i."""
-    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    none = ast.copy_location(ast.Constant(None), target)
+    names = names_in(_compiled(ast.copy_location(ast.Assign([target], none), target)))
+    return set(said(names))
 
 
 def bound_by_target(target: ast.expr) -> set[str]:

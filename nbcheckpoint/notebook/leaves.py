@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nbcheckpoint.codec.frames import Counts
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_since
-from nbcheckpoint.engine.identity import Identity, firm, look_again, reads_expressions, texts_in, words_in
+from nbcheckpoint.engine.identity import Identity, firm, look_again, reads_expressions, texts_in, variables_in
 from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names, names_in
 from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of
@@ -351,7 +351,7 @@ def _named_in_files(running: Running, seen: Sequence[FileSeen]) -> Iterator[Inpu
         return
     read = (files.text_of(file.path) for file in seen if not file.written and file.size <= _LONGEST_EXPRESSION)
     lines = (line for text in read for line in text.splitlines())
-    for name in sorted(words_in(lines, running.before) - identity.before.keys() - running.written):
+    for name in sorted(variables_in(lines, running.before) - identity.before.keys() - running.written):
         if namespace.is_user_name(name):
             yield Input(name=name, type=NAMED, digest=_digest(name, running.before[name]))
 

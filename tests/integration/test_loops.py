@@ -517,6 +517,25 @@ def test_what_was_changed_behind_a_cut_counts_in_the_same_kernel_too(kernel: Ker
     assert kernel.run("len(out)").result == ("11" if between else "7")
 
 
+def test_a_loop_that_says_what_its_variables_are_is_restored_in_its_own_kernel(kernel: Kernel) -> None:
+    """What it had bound was there when it was run again, and stands in its strings: it was taken for an input."""
+    kernel.run(SETUP + "def told(epoch, **more):\n    return f'epoch {epoch}: {more}'")
+    cell = (
+        "%%checkpointed --every 1\nlines = []\nfor epoch in range(4):\n    loss = work(epoch)\n"
+        "    print(f'epoch {epoch}, loss {loss}')\n    lines.append(told(epoch=epoch, loss=loss))"
+    )
+    assert kernel.run(cell).status == "computed"
+    again = kernel.run(cell)
+    assert again.status == "restored", again.line
+    kernel.run("import pandas as pd; df = pd.DataFrame({'a': [1, 2, 3]}); k = 1; lengths = []")
+    cell = "%%checkpointed\nfor _ in range(2):\n    lengths.append(len(df.query('a > @k')))\n    k = 2"
+    kernel.run(cell)
+    assert kernel.run("lengths").result == "[2, 1]"
+    kernel.run("lengths, k = [], 0")
+    kernel.run(cell)
+    assert kernel.run("lengths").result == "[3, 1]"
+
+
 def test_what_went_on_in_the_same_kernel_is_restored_in_the_next(kernel: Kernel) -> None:
     """Also names that had, when it went on, what they have in the end."""
     setup = "out = []; rows = dict.fromkeys('abcdefgh', 0)"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbcheckpoint.fingerprint.code import digest_tree, free_names
+from nbcheckpoint.fingerprint.code import digest_tree, free_names, free_words, words_said_by
 from nbcheckpoint.whose import is_user_code, is_user_module
 
 
@@ -89,6 +89,33 @@ def test_a_very_deep_expression_is_no_problem() -> None:
 def test_free_names(source: str, free: str) -> None:
     own = {"__name__", "__annotations__"}  # Python's, not the user's
     assert free_names(ast.parse(source).body) - own == set(free.split()) - own
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("for i in r:\n    print('i', f'k {i}')", "k"),
+        ("for i in r('i'):\n    pass", "i"),
+        ("for i in r:\n    loss = f('loss')\n    print(loss=loss)", "loss"),
+        ("for i in r:\n    loss = f(i)\n    print('loss of', i)", "of"),
+        ("while (n := f()):\n    df.query('a > @n')", "a n"),
+        ("if c:\n    k = 1\ndf.query('@k')", "k"),
+        ("k = 1\ndel k\ndf.query('@k')", "k"),
+    ],
+)
+def test_words_that_the_step_binds_before_it_says_them_are_no_names_from_before(source: str, said: str) -> None:
+    assert free_words(ast.parse(source).body) == set(said.split())
+
+
+def test_words_in_a_function_that_its_parameters_have_are_no_names_around_it() -> None:
+    def logs(epoch: int, *, of: int) -> object:
+        return f"epoch {epoch} of {of}, the loss", lambda: "epoch or what"
+
+    def runs(k: int) -> None:
+        get_ipython().run_line_magic("time", "k")  # type: ignore[name-defined]  # noqa: F821
+
+    assert words_said_by(logs.__code__) - {"test", "locals", "logs", "lambda"} == {"the", "loss", "epoch", "or", "what"}
+    assert "k" in words_said_by(runs.__code__)
 
 
 @pytest.mark.parametrize(("folder", "theirs"), [("work", True), ("env/lib/python3/site-packages", False)])
