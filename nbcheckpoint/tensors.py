@@ -15,7 +15,10 @@ torch is never imported for this: what has no torch has no tensors.
 from __future__ import annotations
 
 import ctypes
+import glob
+import os
 import pickle
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
@@ -160,9 +163,34 @@ def _reduce_typed(storage: Any) -> Any:
 
 def reduce_memory(storage: Any) -> Any:
     """Whether some array lies in it too is for the pickler to find out, which meets them all."""
-    if storage.device.type == "cpu" and storage.is_shared():
+    if storage.device.type == "cpu" and storage.is_shared() and not _is_left_to_us(storage.data_ptr()):
         raise Lent("its memory is shared with other processes")
     return _reduce_bytes(storage)
+
+
+_SHARED = re.compile(r"^(\w+)-(\w+) .* (/\S*/torch_(\d+)_\w+) \(deleted\)$", re.MULTILINE)
+"""Of the memory of a process: from where to where, the name it was made under, and who made it. Nobody can open it by
+that name any more."""
+
+
+def _is_left_to_us(address: int) -> bool:
+    """Was it made by another process, as batches are by the workers of a data loader, and has nobody else it now? What
+    this process has made to be shared is another matter, also before there is anybody to share it with. Only Linux
+    tells."""
+    for start, end, name, maker in _SHARED.findall(_read("/proc/self/maps")):
+        if int(start, 16) <= address < int(end, 16):
+            children = " ".join(map(_read, glob.glob("/proc/self/task/*/children"))).split()
+            others = (_read(f"/proc/{pid}/maps") for pid in {maker, *children})
+            return int(maker) != os.getpid() and not any(name in memory for memory in others)
+    return False
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:  # there is no such process
+        return ""
 
 
 def _reduce_bytes(storage: Any) -> Any:

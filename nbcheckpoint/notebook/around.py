@@ -27,6 +27,9 @@ _IPYTHONS_BUILTINS = frozenset({"_", "input", "getpass", "exit", "quit", "get_ip
 _LIBRARY_THREADS = ("tqdm", "joblib", "loky", "multiprocessing", "threadpoolctl", "zmq")
 """Libraries whose helper threads stay on when their work is done, and hold nothing of the user's. The kernel's own zmq
 starts one when something large is shown for the first time."""
+_LIBRARY_HANDLERS = ("torch.utils.data.",)
+"""Modules that have a handler of their own put in place by whoever first needs it, in every process: the data loader's
+looks after its workers, and calls the one that was there."""
 
 
 class Around(NamedTuple):
@@ -70,7 +73,7 @@ def _changes(before: Around, after: Around, set_by_imports: Collection[str]) -> 
         yield f"it changed the environment ({', '.join(names[:3])}{', …' if names[3:] else ''})"
     if before.path != after.path:
         yield "it changed the import path (sys.path)"
-    if before.handlers != after.handlers:
+    if any(map(_is_another_handler, before.handlers, after.handlers)):
         yield "it changed how signals are handled"
     if before.threads != after.threads:
         started = [t.name for t in threading.enumerate() if t.ident in after.threads - before.threads]
@@ -79,6 +82,11 @@ def _changes(before: Around, after: Around, set_by_imports: Collection[str]) -> 
         yield "it left a task running" if after.tasks - before.tasks else "a task has ended meanwhile"
     if before.patched != after.patched:
         yield "it changed builtins"
+
+
+def _is_another_handler(before: Any, after: Any) -> bool:
+    of = getattr(after, "__module__", None)
+    return bool(before != after) and not (isinstance(of, str) and of.startswith(_LIBRARY_HANDLERS))
 
 
 def _threads() -> Iterator[int | None]:

@@ -68,15 +68,22 @@ LOOK = (
 )
 
 
-@pytest.mark.parametrize("cell", [TRAIN, EVALUATE], ids=["training", "evaluation"])
-def test_it_goes_on_in_the_middle_of_an_epoch(kernel: Kernel, cell: str) -> None:
+def setup(workers: int) -> str:
+    return SETUP.replace("shuffle=True", f"shuffle=True, num_workers={workers}")
+
+
+@pytest.mark.parametrize(
+    ("cell", "workers"), [(TRAIN, 0), (EVALUATE, 0), (TRAIN, 1)], ids=["training", "evaluation", "workers"]
+)
+def test_it_goes_on_in_the_middle_of_an_epoch(kernel: Kernel, cell: str, workers: int) -> None:
+    """Also with workers: they leave a handler for signals and batches in shared memory, of which nothing was saved."""
     with Kernel(kernel.folder, notebook="plain.ipynb") as plain:
-        plain.run(SETUP)
+        plain.run(setup(workers))
         plain.run(cell.partition("\n")[2])
         wanted = plain.run(LOOK).result
     (kernel.folder / "tally.txt").unlink()
     kernel.run("%load_ext nbcheckpoint")
-    kernel.run(SETUP + EAGER)
+    kernel.run(setup(workers) + EAGER)
     (kernel.folder / "closed.txt").write_text("yes")
     kernel.start_cell(cell, until="waiting")
     with open_store(kernel.folder / ".nbcheckpoint", create=False) as store:
@@ -86,7 +93,7 @@ def test_it_goes_on_in_the_middle_of_an_epoch(kernel: Kernel, cell: str) -> None
     (kernel.folder / "closed.txt").write_text("")
     kernel.start()
     kernel.run("%load_ext nbcheckpoint")
-    kernel.run(SETUP + EAGER)
+    kernel.run(setup(workers) + EAGER)
     again = kernel.run(cell)
     assert re.search(r"loop continued at 3 of 4, inside at 8\b", again.line), again.line
     assert kernel.run(LOOK).result == wanted

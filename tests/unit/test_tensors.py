@@ -186,3 +186,13 @@ def test_its_modes_count_and_come_back(put: Callable[[], None], read: Callable[[
         assert read() == wanted != default
     finally:
         settings.restore("set:torch", {})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has some memory")
+def test_a_batch_of_a_worker_is_saved_and_what_is_to_be_shared_is_not() -> None:
+    data = torch.utils.data
+    (batch,) = next(iter(data.DataLoader(data.TensorDataset(torch.arange(6.0)), batch_size=3, num_workers=1)))
+    assert batch.is_shared()
+    back, lost = saved(batch=batch, shared=torch.ones(2).share_memory_())
+    assert back["batch"].tolist() == [0.0, 1.0, 2.0]
+    assert "shared with other processes" in lost["shared"]
