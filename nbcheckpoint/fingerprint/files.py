@@ -84,6 +84,8 @@ class FileWatch:
         self._removed: set[str] = set()
         self.may_remove = False
         """Does the step remove files, as far as its text tells? Those it has written may be among them."""
+        self.misses = False
+        """Does it, and would it fail if one was gone already?"""
         self._made: set[str] = set()
         self._own: set[str] = set()
         """Folders that were not there before: what is in them is its own."""
@@ -246,7 +248,8 @@ class FileWatch:
         names = sorted((before.keys() | self._written) - skipped)
         found = {path: self._seen(path, before, unfinished=unfinished) for path in names}
         found = {**{path: file for path, file in self._earlier.items() if path not in skipped}, **found}
-        there = () if self._removed or self.may_remove else filter(os.path.isfile, skipped)
+        gone = not self.misses and (self._removed or self.may_remove)
+        there = () if gone else filter(os.path.isfile, skipped)
         found |= {path: FileSeen(path=path, digest=THERE, written=True) for path in there}
         known = set() if self.exact else {path for path in found if not os.path.islink(path)}
         looked = {path: self._looked_at(path, unfinished=unfinished) for path in self._looked.keys() - known}

@@ -35,7 +35,7 @@ MADE_BEFORE = tuple(type(iter(empty)) for empty in _EMPTY)
 _NEW_ITERATORS = (enumerate, zip, map, filter)
 """Not `reversed`: that gives whatever a class has in store."""
 _OURS = __name__.partition(".")[0] + "."
-_REENTERED = frozenset({"contextlib.suppress", "contextlib.nullcontext", *tensors.MODES})
+REENTERED = frozenset({"contextlib.suppress", "contextlib.nullcontext", *tensors.MODES})
 """Contexts that keep nothing of what was there when they were entered, or what is known to be there again."""
 
 
@@ -242,7 +242,7 @@ def entered_with(head: ast.expr, user_ns: dict[str, Any]) -> list[Any]:
         return []
     given = [part for part in (*head.args, *(k.value for k in head.keywords)) if not isinstance(part, ast.Constant)]
     meant, *others = (_meant(part, user_ns) for part in (head.func, *given))
-    known = f"{getattr(meant, '__module__', '')}.{getattr(meant, '__qualname__', '')}" in _REENTERED
+    known = f"{getattr(meant, '__module__', '')}.{getattr(meant, '__qualname__', '')}" in REENTERED
     return [meant, *others] if known and all(map(_is_fixed, others)) else []
 
 

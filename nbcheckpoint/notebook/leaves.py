@@ -145,6 +145,11 @@ def obstacle(running: Running, now: Around) -> str:
 
 
 _REMOVE = frozenset({"remove", "unlink", "rmtree", "rmdir", "removedirs"})
+_EXPECT_GONE = frozenset(
+    {"missing_ok", "ignore_errors", "exists", "isfile", "is_file", "suppress"}
+    | {"FileNotFoundError", "OSError", "Exception"}
+)
+"""Who removes a file once more, after a kill, does not fail because it is gone."""
 _OF_POLARS = frozenset(
     f"{how}_{what}" for how in ("read", "scan") for what in ("csv", "parquet", "ipc", "ndjson", "json", "avro", "delta")
 )
@@ -211,6 +216,11 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     if chosen.save:
         bound &= set(chosen.save) | carried
     wanted = (bound - set(chosen.skip)) | mutated  # who shares what is skipped has changed with it
+    if loop is not None and running.loops is not None:
+        entered, problem = running.loops.entered(wanted, user_ns)
+        if problem:
+            return Draft(None, {}, problem)
+        wanted -= entered
     apart = loop.all_held(user_ns) & wanted if loop is not None else set()
     lookers_on = running.before, identity.values
     together = sharing.closed(wanted - apart, user_ns, lookers_on)
@@ -218,6 +228,8 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         return Draft(None, {}, "too many objects to tell which variables share them")
     if loop is not None:
         together, problem = loop.take_along(together, user_ns, lookers_on)
+        if not problem and running.loops is not None:
+            problem = running.loops.shared_around(together, user_ns)
         if problem:
             return Draft(None, {}, problem)
     together |= apart & user_ns.keys()
@@ -230,7 +242,9 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     drawn, moved = drawn_since(running.rng_before, running.identity.mentions)
     shown = {RESULT: running.result} if running.shows and running.result is not None else {}
     mentions = running.identity.mentions
-    running.watch.may_remove = not _REMOVE.isdisjoint(mentions.attributes | mentions.reads)
+    said = mentions.attributes | mentions.reads | mentions.strings
+    removes, expects_gone = not _REMOVE.isdisjoint(said), not _EXPECT_GONE.isdisjoint(said)
+    running.watch.may_remove, running.watch.misses = removes and expects_gone, removes and not expects_gone
     seen = running.watch.seen(unfinished=loop is not None, writes_again=loop is None or not loop.is_through)
     shown |= settings.moved(running.settings_before, settings.states())
     step = place.step

@@ -54,6 +54,13 @@ class Before:
 class LoopHooks(Hooks):
     """The part of a cell's hooks that loops need."""
 
+    def within(self, number: int, manager: Any) -> Any:
+        """A `with` around a loop is about to be entered with this."""
+        loops_ = self._loops(number)
+        if loops_ is not None:
+            loops_.within(manager)
+        return manager
+
     def starts(self, number: int, which: int) -> bool:
         """Does it begin with what it goes through? Not if it goes on: with the iterator that was saved, or behind the
         items that are done."""
@@ -198,6 +205,7 @@ class LoopHooks(Hooks):
         loop.dive()
         if loop.is_inner:
             return loop.begin_inner()
+        loops_.note_entered(self.shell.user_ns)
         size = sum(quick_size(value) for value in running.identity.values.values())
         loop.arm(self.pace.cost(size))
         if self._is_watched(self._cell):

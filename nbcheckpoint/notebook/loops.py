@@ -45,10 +45,12 @@ from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.engine.trail import PLAIN, Draws, Trail, advance, asked, follow, made
 from nbcheckpoint.fingerprint.code import bound_by_target, free_names, names_in_tree
+from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import sharing
 from nbcheckpoint.notebook.items import (
     MADE_BEFORE,
+    REENTERED,
     entered_with,
     is_ordered,
     length_of,
@@ -60,7 +62,7 @@ from nbcheckpoint.notebook.items import (
 )
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.stretch import NOTHING, UNKNOWN, Items, Numbers, Stretch
-from nbcheckpoint.notebook.weave import LoopNode, loop_key
+from nbcheckpoint.notebook.weave import LoopNode, loop_key, names_entered
 from nbcheckpoint.store import Saved
 
 if TYPE_CHECKING:
@@ -100,6 +102,11 @@ class Loops:
         writes = names.writes
         self._made_anew = names.reads - free_names([statement])
         """Names that a loop which is all of the statement binds in every iteration before it reads them."""
+        self._entered = names_entered(statement)
+        self._as_entered: dict[str, str] = {}
+        """The names that `with`s around them have bound, and what they had then."""
+        self._around: list[Any] = []
+        """What those were entered with."""
         self._all: list[Loop] = []
         for which, (node, around, heads) in enumerate(nodes):
             outer = self._all[around] if around >= 0 else None
@@ -164,6 +171,35 @@ class Loops:
     def made_anew(self, loop: Loop) -> Collection[str]:
         """Names whose values nobody asks for behind an iteration of that loop, as far as the own code goes."""
         return self._made_anew if self._is_all and not loop.is_inner else ()
+
+    def within(self, manager: Any) -> None:
+        """A `with` around them is about to be entered."""
+        if f"{type(manager).__module__}.{type(manager).__qualname__}" not in REENTERED:
+            self._around.append(manager)
+
+    def note_entered(self, user_ns: dict[str, Any]) -> None:
+        """The outermost of them begins."""
+        there = self._entered & user_ns.keys()
+        self._as_entered = {name: _digest(name, user_ns[name]) for name in there}
+
+    def entered(self, wanted: set[str], user_ns: dict[str, Any]) -> tuple[set[str], str]:
+        """Names to be saved which the `with`s around them bind anew, to what they have now; or why one cannot be gone
+        on with: it would be entered with one object, and left with another in its place."""
+        bound = {name for name in self._as_entered.keys() & wanted if type(user_ns.get(name)) not in PLAIN}
+        same = {name for name in bound if _digest(name, user_ns[name]) == self._as_entered[name] != ""}
+        changed = sorted(bound - same)
+        return same, f"`with … as {changed[0]}` is entered once more to go on" if changed else ""
+
+    def shared_around(self, together: set[str], user_ns: dict[str, Any]) -> str:
+        """Why what the `with`s around them hold keeps them from going on, if so."""
+        held = [*self._around, *(user_ns[name] for name in self._as_entered.keys() & user_ns.keys() - together)]
+        held = [one for one in held if type(one) not in PLAIN]
+        there = {name: user_ns[name] for name in together if name in user_ns}
+        shared = sharing.sharing((), there, roots=held) if held and there else set()
+        if shared is None:
+            return "too many objects to tell which variables share them"
+        names = ", ".join(sorted(shared & together))
+        return f"a `with` around it holds {names}, and is entered once more to go on" if names else ""
 
     @property
     def before_seconds(self) -> float:
@@ -231,6 +267,7 @@ class Loops:
         for loop in self._all:
             loop.stop()
             loop.let_go()
+        self._around = []
 
 
 class Loop:
@@ -664,6 +701,14 @@ class Loop:
     def let_go(self) -> None:
         """Nothing is saved of it any more. The loops of a statement know each other: what they hold would stay."""
         self._last, self._trail, self._draws, self.start, self.heads = UNKNOWN, None, None, {}, {}
+
+
+def _digest(name: str, value: Any) -> str:
+    """What it holds, or nothing if nobody can tell."""
+    try:
+        return Digester().digest(name, value)
+    except Unidentified:
+        return ""
 
 
 def _of(key: str, loop: Loop) -> str:

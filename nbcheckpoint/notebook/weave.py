@@ -47,6 +47,8 @@ import ast
 import copy
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from nbcheckpoint.fingerprint.code import bound_by_target
+
 T = TypeVar("T", bound=ast.AST)
 Loop: TypeAlias = "ast.For | ast.While"
 
@@ -167,11 +169,30 @@ def _outer(node: ast.stmt, number: int, loops: list[LoopNode], woven: list[Loop]
         return woven[-1]
     if isinstance(node, (ast.With, ast.AsyncWith, ast.If, ast.Try)):
         made = _Place(node).put(type(node)(**dict(ast.iter_fields(node))))
+        before = len(woven)
         made.body = [_outer(inner, number, loops, woven) for inner in node.body]
+        if isinstance(made, (ast.With, ast.AsyncWith)) and len(woven) > before:
+            made.items = [_entered(item, number) for item in made.items]
         if isinstance(made, ast.If):
             made.orelse = [_outer(inner, number, loops, woven) for inner in made.orelse]
         return made
     return node
+
+
+def _entered(item: ast.withitem, number: int) -> ast.withitem:
+    """What a `with` around a loop is entered with is shown to us: it goes on holding what it holds."""
+    call = _Place(item.context_expr).call("within", number, item.context_expr)
+    return ast.withitem(ast.copy_location(call, item.context_expr), item.optional_vars)
+
+
+def names_entered(node: ast.stmt) -> set[str]:
+    """Names bound by the `with`s around the outermost loops of a statement."""
+    if not isinstance(node, (ast.With, ast.AsyncWith, ast.If, ast.Try)):
+        return set()
+    items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
+    inside = [*node.body, *(node.orelse if isinstance(node, ast.If) else ())]
+    bound = (bound_by_target(item.optional_vars) for item in items if item.optional_vars is not None)
+    return set().union(*bound, *map(names_entered, inside))
 
 
 def _hooked(node: Loop, number: int, inside: LoopNode | None, loops: list[LoopNode]) -> Loop:
@@ -271,7 +292,7 @@ class _Place:
     """New nodes stand where the statement stands, and what they call where it begins: a call is said to be where its
     function's name ends."""
 
-    def __init__(self, like: ast.stmt) -> None:
+    def __init__(self, like: ast.stmt | ast.expr) -> None:
         self._like = like
 
     def put(self, node: T) -> T:

@@ -460,6 +460,75 @@ def test_what_is_not_to_be_saved_and_made_anew_in_every_iteration_is_in_nobodys_
     assert kernel.run("found").result == "[0, 1, 4, 9, 16, 25]"
 
 
+WITHIN = {
+    "what is printed goes into it": (
+        "import io, contextlib\nbuf = io.StringIO()",
+        "with contextlib.redirect_stdout(buf):\n    for i in range(6):\n        print(i, work(i))\n        waits(i)",
+        "buf.getvalue()",
+    ),
+    "it is bound there, and changed": (
+        "class Timer:\n    def __enter__(self): self.n = 0; return self\n"
+        "    def __exit__(self, *_): self.total = self.n * 10",
+        "with Timer() as t:\n    for i in range(6):\n        t.n += work(i)\n        waits(i)",
+        "t.n, t.total",
+    ),
+    "what is to be done in the end": (
+        "import contextlib\nout = []",
+        "with contextlib.ExitStack() as stack:\n    stack.callback(out.append, 'end')\n"
+        "    for i in range(6):\n        out.append(work(i))\n        waits(i)",
+        "out",
+    ),
+    "an argument of a function": (
+        "import contextlib\nlog = []\n@contextlib.contextmanager\ndef noting(into):\n    yield\n    into.append('end')",
+        "with noting(log):\n    for i in range(6):\n        log.append(work(i))\n        waits(i)",
+        "log",
+    ),
+}
+
+
+WAITS = """
+os.dup2(os.open("there.txt", os.O_WRONLY | os.O_CREAT), 202)
+def waits(n):
+    "What it printed would go elsewhere."
+    if n == 4 and closed():
+        os.write(202, b"!")
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_a_with_around_a_loop_is_left_with_what_it_was_entered_with(kernel: Kernel, name: str) -> None:
+    """It is entered once more to go on, and what it holds is then not what was saved: so the loop begins anew."""
+    setup, loop, look = WITHIN[name]
+    setup, cell = SETUP + WAITS + setup, f"%%checkpointed --every 1\n{loop}"
+    wanted = uninterrupted(kernel, cell, look, setup=setup.removeprefix(SETUP))
+    kernel.run(setup)
+    (kernel.folder / "closed.txt").write_text("yes")
+    kernel.client.execute(cell)
+    while not (kernel.folder / "there.txt").read_text():
+        time.sleep(0.01)  # it is on its way
+    kernel.kill()
+    (kernel.folder / "closed.txt").write_text("")
+    kernel.start()
+    kernel.run(setup)
+    again = kernel.run(cell)
+    assert kernel.run(look).result == wanted, again.line
+
+
+def test_a_with_that_has_nothing_to_do_with_it_is_in_nobodys_way(kernel: Kernel) -> None:
+    """What it binds is not changed by the loop: it is what it is bound to anew."""
+    setup = (
+        "import contextlib, numpy as np\nfound = []\nclass Run:\n    def __init__(self): self.tags = ['a']\n"
+        "@contextlib.contextmanager\ndef started():\n    run = Run()\n    yield run\n    run.tags.append('over')\n"
+    )
+    loop = "for i in range(6):\n        found.append(work(i))\n        gate(i, 4)"
+    cell = f"%%checkpointed --every 1\nwith np.errstate(all='ignore'), started() as run:\n    {loop}"
+    cut(kernel, cell, setup=setup)
+    again = kernel.run(cell)
+    assert again.status == "resumed", again.line
+    assert kernel.run("found, run.tags").result == "([0, 1, 4, 9, 16, 25], ['a', 'over'])"
+
+
 ASK = (
     "import sqlite3\ncon = sqlite3.connect(':memory:'); cursor = con.cursor(); found = []\n"
     "def ask(n): return con.execute(f'select {n} + 1').fetchone()[0]\n"
@@ -490,7 +559,7 @@ def test_a_connection_that_does_not_matter_is_in_nobodys_way(kernel: Kernel, aut
 def test_whoever_does_not_say_so_is_told_how_to(kernel: Kernel) -> None:
     kernel.run(f"{SETUP}{ASK}del cursor")
     line = kernel.run(f"%%checkpointed --every 1\n{ASKING}").line
-    assert "input con cannot be identified (Connection: cannot pickle 'sqlite3.Connection' object)" in line
+    assert "input con cannot be identified (Connection: an open connection)" in line
     assert "--ignore con, if it does not matter" in line
     assert "not saved" not in line, "it was not to be: nobody has bound it here"
 
@@ -799,6 +868,16 @@ def test_a_file_that_was_changed_behind_the_last_iteration_is_made_again(kernel:
     (kernel.folder / "last.txt").write_text("7")
     kernel.run(cell)
     assert (kernel.folder / "last.txt").read_text() == "1"
+
+
+def test_a_loop_that_would_miss_a_file_it_has_removed_begins_anew(kernel: Kernel) -> None:
+    """Killed behind that: to go on, it would remove the file once more, and fail, however often it is run."""
+    cell = FRAMES.replace(
+        "    gate", "    kept.append(f'frame{i}.txt')\n    if i > 1: os.remove(kept.pop(0))\n    gate"
+    )
+    cut(kernel, cell, setup="kept = []\n", saved=4)
+    assert "the file it wrote is gone: frame2.txt" in kernel.run(cell).line
+    assert frames(kernel.folder) == ["16", "25"]
 
 
 @pytest.mark.parametrize(
