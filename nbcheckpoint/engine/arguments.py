@@ -31,7 +31,8 @@ from nbcheckpoint.engine.identity import (
 )
 from nbcheckpoint.fingerprint import files as disk
 from nbcheckpoint.fingerprint.code import Names, digest_code
-from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of, is_mutable, reach, standing_for
+from nbcheckpoint.fingerprint.reach import code_of, reach, standing_for
+from nbcheckpoint.fingerprint.values import Digester, Unidentified, is_mutable
 from nbcheckpoint.model import Checkpoint, FileSeen, Input
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT

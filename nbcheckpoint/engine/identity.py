@@ -31,17 +31,8 @@ from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, free_words, names_in, words_in, words_said_by
 from nbcheckpoint.fingerprint.files import grown_by, unchanged
-from nbcheckpoint.fingerprint.values import (
-    HASH_SEED,
-    Digester,
-    Unidentified,
-    code_of,
-    imported_by,
-    likely_seconds,
-    reach,
-    reads_data,
-    reads_of,
-)
+from nbcheckpoint.fingerprint.reach import code_of, imported_by, reach, reads_of
+from nbcheckpoint.fingerprint.values import HASH_SEED, Digester, Unidentified, likely_seconds, reads_data
 from nbcheckpoint.model import Checkpoint, Input, Reason
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.saving import definition_digest

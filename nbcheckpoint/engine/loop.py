@@ -34,7 +34,8 @@ from nbcheckpoint.engine.watching import LoopWatch
 from nbcheckpoint.errors import Error, UsageError
 from nbcheckpoint.fingerprint import files, rng
 from nbcheckpoint.fingerprint.code import digest_code
-from nbcheckpoint.fingerprint.values import Digester, Unidentified, reach, reads_of
+from nbcheckpoint.fingerprint.reach import reach, reads_of
+from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Input, Progress
 from nbcheckpoint.store import Saved
 from nbcheckpoint.units import parse_age

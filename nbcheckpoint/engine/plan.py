@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from nbcheckpoint.engine.arguments import reach_of
 from nbcheckpoint.errors import Error
-from nbcheckpoint.fingerprint.values import code_of
+from nbcheckpoint.fingerprint.reach import code_of
 from nbcheckpoint.model import Checkpoint, Record, Run, Step
 from nbcheckpoint.store import Store
 

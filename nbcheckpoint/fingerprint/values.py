@@ -26,23 +26,33 @@ from __future__ import annotations
 import abc
 import copyreg
 import enum
-import functools
 import gc
-import importlib.util
 import pickle
 import sys
 import time
 import types
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from typing import Any
 
 from blake3 import blake3
 
 from nbcheckpoint import bases, over, patience, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
-from nbcheckpoint.fingerprint.code import Names, digest_code, functions_of, names_in
-from nbcheckpoint.whose import home_of, is_user_code, is_users_namespace, name_of, package_of, reads_from
+from nbcheckpoint.fingerprint.code import digest_code, functions_of
+from nbcheckpoint.fingerprint.reach import (
+    code_of,
+    dispatcher,
+    dispatches,
+    held_by,
+    is_compiled,
+    is_own_function,
+    is_wrapper,
+    reach,
+    standing_for,
+    within,
+)
+from nbcheckpoint.whose import home_of, is_user_code, name_of, package_of
 
 HASH_SEED = hash("nbcheckpoint")
 """The hash of a text is another one in every process, unless PYTHONHASHSEED is set."""
@@ -57,8 +67,6 @@ _CLASS_NOISE = frozenset(
     | {f"__pydantic_{made}__" for made in ("core_schema", "serializer", "validator", "setattr_handlers", "complete")}
 )
 """Made from what else is in the class, and not the same twice."""
-_BY_ATTRS = "<attrs generated"
-"""Methods written by attrs, from the attributes of the class, which count themselves."""
 
 
 _named = Recogniser()
@@ -117,138 +125,10 @@ def likely_seconds(value: Any, depth: int = 3) -> float:
     return 0.0
 
 
-def reads_of(
-    code: types.CodeType, namespace: dict[str, Any], only: Collection[str] | None = None
-) -> Iterator[tuple[str, Any]]:
-    """(label, value) of the globals a code object reads that exist; of the user's modules, what it reads there."""
-    names = names_in(code)
-    for name in sorted(names.reads if only is None else only):
-        if name in namespace:
-            yield from _expand(name, namespace[name], names)
-    for name in sorted(names.imports) if only is None else ():
-        for label, module in imported_by(name, namespace):
-            yield from _expand(label, module, names, whole=name in names.handed_on)
-
-
-def imported_by(name: str, namespace: dict[str, Any]) -> Iterator[tuple[str, types.ModuleType]]:
-    """The user's modules that an import of this name leads to where it stands, as far as they are loaded."""
-    if name.startswith("."):
-        try:
-            name = importlib.util.resolve_name(name, namespace.get("__package__") or "")
-        except (ImportError, ValueError):
-            return
-    for found in dict.fromkeys((name.partition(".")[0], name)):
-        module = sys.modules.get(found)
-        if isinstance(module, types.ModuleType) and found != "__main__" and is_user_code(module):
-            yield found, module
-
-
-def _expand(
-    label: str, value: Any, names: Names, *, whole: bool = False, path: tuple[Any, ...] = ()
-) -> Iterator[tuple[str, Any]]:
-    """A value; of a module of the user's, what is read there; all of it, if it is handed on to somebody else."""
-    yield label, value
-    if not isinstance(value, types.ModuleType) or any(value is found for found in path):
-        return
-    held = vars(value)
-    own = is_user_code(value) and home_of(value) != "__main__"
-    whole = own and (whole or label.rpartition(".")[2] in names.handed_on or "__dict__" in names.attributes)
-    for name in sorted(_content(value) if whole else names.attributes & held.keys()):
-        if own or _may_be_put_there(name, held[name]):
-            yield from _expand(f"{label}.{name}", held[name], names, whole=whole, path=(*path, value))
-    if own and "__getattr__" in held:
-        yield f"{label}.__getattr__", held["__getattr__"]
-
-
-def _content(module: types.ModuleType) -> list[str]:
-    """The names of what a module of the user's holds."""
-    return [name for name in vars(module) if not name.startswith("__")]
-
-
-def _may_be_put_there(name: str, found: Any) -> bool:
-    """Of a library only what the user may have put into it: own code, functions under another name, plain constants."""
-    if isinstance(found, (types.FunctionType, type)) and is_user_code(found):
-        return True
-    if isinstance(found, (types.FunctionType, types.BuiltinFunctionType)):
-        return found.__name__ != name
-    return type(found) in (int, float, complex, bool, str) and not name.startswith("__")
-
-
-def reach(reads: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Everything those reads lead to through the user's functions and classes: label -> value."""
-    reached: dict[str, Any] = {}
-    queue = list(reads)
-    while queue:
-        label, value = queue.pop()
-        if label in reached and reached[label] is not value and not isinstance(value, types.ModuleType):
-            # The same name in another namespace (%run gives its functions one of their own): both count.
-            label = next(f"{label}@{n}" for n in range(2, 10**6) if reached.get(f"{label}@{n}", value) is value)
-        if label in reached:
-            continue
-        reached[label] = value
-        for code, namespace, module in code_of(value):
-            prefix = "" if module == "__main__" else f"{module}."
-            queue.extend((prefix + name, found) for name, found in reads_of(code, namespace))
-    return reached
-
-
-def code_of(value: Any) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
-    """The code a function or class of the user's brings along, with the namespace it reads from."""
-    value = getattr(value, "__wrapped__", value) if _is_wrapper(value) else standing_for(value)
-    if isinstance(value, types.FunctionType) and is_user_code(value):
-        yield from _code_behind(value)
-    elif isinstance(value, type) and is_user_code(value):
-        for cls in (*value.__mro__, *type.mro(type(value))):
-            if is_user_code(cls):
-                for _, function in functions_of(cls):
-                    if not function.__code__.co_filename.startswith(_BY_ATTRS):
-                        yield from _code_behind(function)
-
-
-def _code_behind(function: types.FunctionType) -> Iterator[tuple[types.CodeType, dict[str, Any], str]]:
-    """Its own code, and that of the functions it is made around. Of a library's wrapper (`contextlib.contextmanager`,
-    the `__repr__` of a dataclass) only the latter: it is given, like all of its code, though it passes for the user's.
-    """
-    queue, met = [function], {id(function)}
-    while queue:
-        function = queue.pop()
-        around = [held for held in _held_by(function) if is_own_function(held) and id(held) not in met]
-        met.update(map(id, around))
-        queue.extend(around)
-        if is_users_namespace(function) or not (around or len(met) > 1):
-            yield function.__code__, function.__globals__, reads_from(function)
-
-
-def _held_by(function: types.FunctionType) -> Iterator[Any]:
-    """What is in its closure. In that of `functools.singledispatch` the functions count that were registered, and for
-    what; which of them were called so far does not."""
-    if _dispatches(function):
-        yield from (part for registered in vars(function)["registry"].items() for part in registered)
-        return
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not filled yet
-            yield None
-
-
-def _dispatches(function: types.FunctionType) -> bool:
-    return "registry" in vars(function) and function.__globals__ is vars(functools)
-
-
-def is_own_function(value: Any) -> bool:
-    return isinstance(value, types.FunctionType) and is_user_code(value)
-
-
 def reads_data(code: Any) -> bool:
     """Does a function or class read variables whose values can change?"""
-    reached = (value for label, value in reach(_within(code)).items() if label)
+    reached = (value for label, value in reach(within(code)).items() if label)
     return any(is_mutable(type(v)) and not isinstance(v, (type, types.FunctionType, types.ModuleType)) for v in reached)
-
-
-def _is_wrapper(value: Any) -> bool:
-    """functools.lru_cache and friends: callables that are not functions but wrap one."""
-    return home_of(type(value)) == "functools" and hasattr(value, "__wrapped__")
 
 
 _abc_dump: Any = getattr(abc, "_get_dump", lambda cls: ((),))
@@ -270,26 +150,9 @@ def _said_of_fields(cls: type) -> list[Any]:
     return [(name, dict(field.metadata)) for name, field in fields.items() if field.metadata] if fields else []
 
 
-def standing_for(value: Any) -> Any:
-    """What an object says its code is: a step or flow is the function it was made from, and so is what numba compiles:
-    what that has made of it so far is not the same twice."""
-    kind = type(value)
-    if hasattr(kind, "__nbcheckpoint_code__"):
-        return value.__nbcheckpoint_code__
-    return _dispatcher(value).py_func if _is_compiled(kind) else value
-
-
-def _is_compiled(kind: type) -> bool:
-    return package_of(kind) == "numba" and (hasattr(kind, "py_func") or name_of(kind) in ("CPUDispatcher", "DUFunc"))
-
-
-def _dispatcher(compiled: Any) -> Any:
-    return getattr(compiled, "_dispatcher", compiled)  # that of a ufunc is inside of it
-
-
 def _compiled_how(value: Any) -> str:
     """The options numba was given for a function, if it was."""
-    return repr(sorted(_dispatcher(value).targetoptions.items())) if _is_compiled(type(value)) else ""
+    return repr(sorted(dispatcher(value).targetoptions.items())) if is_compiled(type(value)) else ""
 
 
 def is_mutable(kind: type) -> bool:
@@ -317,13 +180,6 @@ def _is_changeable(kind: type, hashed: type) -> bool:
         return unpickled.loses_attributes(kind)
     parameters = kind.__dict__.get("__dataclass_params__")
     return not getattr(parameters, "frozen", False)
-
-
-def _within(value: Any) -> Iterable[tuple[str, Any]]:
-    """What sits inside of a value: a function, a class, or a module, which is all it holds."""
-    if not isinstance(value, types.ModuleType):
-        return [("", value)]
-    return [(name, vars(value)[name]) for name in _content(value)]
 
 
 class Digester:
@@ -406,7 +262,7 @@ class Digester:
 
     def function(self, label: str, function: types.FunctionType) -> str:
         """Code, defaults and closure: what the function is, without what it reads from its module."""
-        cells, attributes = list(_held_by(function)), {} if _dispatches(function) else dict(vars(function))
+        cells, attributes = list(held_by(function)), {} if dispatches(function) else dict(vars(function))
         if is_user_code(function):
             around = {id(held): self._around(label, held) for held in cells}
             cells = list(around.values())
@@ -470,7 +326,7 @@ class Digester:
             return f"recursive {getattr(value, '__qualname__', '')}"
         self._busy.add(id(value))
         try:
-            reached = sorted(reach(_within(value)).items())
+            reached = sorted(reach(within(value)).items())
             self.code += [(code, namespace) for _, found in reached for code, namespace, _ in code_of(found)]
             whole = ";".join(f"{name}={self.digest(f'{label} {name}', found)}" for name, found in reached)
         finally:
@@ -578,9 +434,9 @@ class _DigestPickler(pickle.Pickler):
         if isinstance(obj, types.ModuleType):
             own = is_user_code(obj) and home_of(obj) != "__main__"
             return ("module", home_of(obj), self._digester.deep(self._label, obj) if own else "")
-        if hasattr(kind, "__nbcheckpoint_code__") or _is_compiled(kind):
+        if hasattr(kind, "__nbcheckpoint_code__") or is_compiled(kind):
             return ("code", _compiled_how(obj), self._digester.deep(self._label, standing_for(obj)))
-        if _is_wrapper(obj):
+        if is_wrapper(obj):
             if hasattr(obj, "cache_info") and obj.cache_info().currsize:
                 raise Unidentified(self._label, "it remembers earlier results")
             return ("wrapper", kind.__name__, self._digester.deep(self._label, obj.__wrapped__))

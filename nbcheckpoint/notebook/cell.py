@@ -156,7 +156,7 @@ def _go_on(number: int, frame: Any) -> None:
 
 
 _MOMENT = 0.001
-_IN_PASSING = tuple(f"{__package__}.{name}" for name in ("looping", "loops"))
+_IN_PASSING = tuple(f"{__package__}.{name}" for name in ("looping", "loops", "loop"))
 _NOTING = tuple(function.__code__ for function in (Trail.note, Draws.asked, Draws.made))
 
 

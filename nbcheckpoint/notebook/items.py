@@ -16,7 +16,7 @@ from typing import Any
 
 from nbcheckpoint import tensors
 from nbcheckpoint.engine.trail import PLAIN
-from nbcheckpoint.fingerprint.values import code_of, reach, reads_of
+from nbcheckpoint.fingerprint.reach import code_of, reach, reads_of
 from nbcheckpoint.notebook.sharing import inside
 from nbcheckpoint.whose import is_user_code, package_of
 

@@ -24,7 +24,8 @@ from nbcheckpoint.engine.drawn import drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again, reads_expressions, texts_in, variables_in
 from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names, names_in
-from nbcheckpoint.fingerprint.values import Digester, Unidentified, code_of
+from nbcheckpoint.fingerprint.reach import code_of
+from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, FileSeen, Input, Reason, Step
 from nbcheckpoint.notebook import around, namespace, sharing
 from nbcheckpoint.notebook.around import Around
@@ -33,7 +34,8 @@ from nbcheckpoint.notebook.outputs import Recorder
 from nbcheckpoint.whose import is_user_code, package_of
 
 if TYPE_CHECKING:
-    from nbcheckpoint.notebook.loops import Loop, Loops
+    from nbcheckpoint.notebook.loop import Loop
+    from nbcheckpoint.notebook.loops import Loops
 
 RESULT = "result:"
 """Under this the value of a cell's last expression is kept. No variable can be called that."""

@@ -17,12 +17,13 @@ from nbcheckpoint.engine.trail import NotMade, advance, both_drawn, iterator_of,
 from nbcheckpoint.errors import Error
 from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
-from nbcheckpoint.notebook import around, leaves, line, loops
+from nbcheckpoint.notebook import around, leaves, line
 from nbcheckpoint.notebook.cell import INTERRUPT, Cell, hint, quick_size
 from nbcheckpoint.notebook.hooks import Hooks
 from nbcheckpoint.notebook.items import raising, unwrap_bar, wrap_bar
 from nbcheckpoint.notebook.leaves import Running
-from nbcheckpoint.notebook.loops import Loop, Loops
+from nbcheckpoint.notebook.loop import ITERATOR, NEEDED, Loop
+from nbcheckpoint.notebook.loops import COUNTED, Loops
 from nbcheckpoint.notebook.outputs import beyond, replay
 
 
@@ -252,7 +253,7 @@ class LoopHooks(Hooks):
             self._begin(loops_, loop)
         else:
             assert progress is not None
-            loop.take_iterator(loops_.loaded[loops.ITERATOR], progress)
+            loop.take_iterator(loops_.loaded[ITERATOR], progress)
             self._begin(loops_, loop)
             self._bind_progress(loops_, loop)
         loop.rest = loop.walk(lambda: self._between(loops_, loop), self._fault)
@@ -381,7 +382,7 @@ class LoopHooks(Hooks):
             iterator, _, item = loops_.saved_around(loop, around)
             return itertools.chain([item], iterator)
         assert progress is not None
-        items = loops_.loaded[loops.ITERATOR] if progress.by == "iterator" else loop.pass_by(made, progress)
+        items = loops_.loaded[ITERATOR] if progress.by == "iterator" else loop.pass_by(made, progress)
         outputs = loops_.outputs
         self._bind_state(loops_, loop, checkpoint)
         loops_.forget()
@@ -446,7 +447,7 @@ class LoopHooks(Hooks):
         draft = leaves.draft(running, self.shell.user_ns, self._place(cell, running), seconds)
         if draft.checkpoint is None:
             return draft.problem
-        counted = {**draft.checkpoint.meta, loops.COUNTED: len(loops_)}
+        counted = {**draft.checkpoint.meta, COUNTED: len(loops_)}
         unfinished = replace(draft.checkpoint, progress=loop.progress(self.shell.user_ns), meta=counted)
         assert cell.chosen is not None
         outputs = [] if cell.chosen.no_output else running.recorder.so_far()
@@ -454,7 +455,7 @@ class LoopHooks(Hooks):
         with frames.beside(running.counts):
             result = store.save(unfinished, {**draft.values, **loop.extra()}, outputs=outputs, wait=False)
         saved = result.checkpoint
-        lost = [item for item in saved.not_saved if is_missed(item.name) or item.name.startswith(loops.NEEDED)]
+        lost = [item for item in saved.not_saved if is_missed(item.name) or item.name.startswith(NEEDED)]
         if lost:
             store.flush()
             store.delete_checkpoint(saved.id)

@@ -688,10 +688,10 @@ def test_tracebacks_show_the_users_lines(kernel: Kernel) -> None:
     assert "nbcheckpoint" not in "".join(ours.traceback)
 
 
-@pytest.mark.parametrize("part", ["loops.Loop.begin", "loops.Loop.dive"])
+@pytest.mark.parametrize("part", ["loop.Loop.begin", "loop.Loop.dive"])
 def test_a_fault_of_ours_when_it_begins_leaves_the_loop_as_it_is(kernel: Kernel, part: str) -> None:
     kernel.run(
-        f"{SETUP}from nbcheckpoint.notebook import loops\nout = []\ndef fault(*_, **__): raise KeyError('ours')\n"
+        f"{SETUP}from nbcheckpoint.notebook import loop\nout = []\ndef fault(*_, **__): raise KeyError('ours')\n"
     )
     kernel.run(f"{part} = fault")
     shown = kernel.run("%%checkpointed --every 1\nfor i in range(3):\n    out.append(i)")
@@ -700,6 +700,7 @@ def test_a_fault_of_ours_when_it_begins_leaves_the_loop_as_it_is(kernel: Kernel,
 
 
 INJECT = """import nbcheckpoint.notebook.looping as looping, nbcheckpoint.notebook.loops as loops
+import nbcheckpoint.notebook.loop as loop
 import nbcheckpoint.engine.trail as trail, nbcheckpoint.fingerprint.files as files, nbcheckpoint.fingerprint.rng as rng
 def inject(owner, name):
     real, left = getattr(owner, name), [1]
@@ -710,11 +711,11 @@ def inject(owner, name):
     setattr(owner, name, fault)
 """
 FAULTS = [
-    *("loops.Loop.begin", "loops.Loop.skip", "loops.Loop._length", "loops.Loops.gone_on", "looping.leaves.not_there"),
+    *("loop.Loop.begin", "loop.Loop.skip", "loop.Loop._length", "loops.Loops.gone_on", "looping.leaves.not_there"),
     *("files.FileWatch.adopt", "rng.restore"),
 ]
-LONG = """import nbcheckpoint.notebook.loops as loops, nbcheckpoint.engine.pace as pace
-loops._DEEP_SHARE, pace.LEAST_SECONDS = 0.01, 0.01
+LONG = """import nbcheckpoint.notebook.loop as loop, nbcheckpoint.engine.pace as pace
+loop._DEEP_SHARE, pace.LEAST_SECONDS = 0.01, 0.01
 """
 GOING_ON = {
     "items that are skipped": ("", "for n in range(8):\n    out.append(random.random())\n    gate(n, 5)"),

@@ -15,8 +15,8 @@ from tests.kernels import Kernel
 pytestmark = pytest.mark.slow
 
 EAGER = """
-setattr(sys.modules["nbcheckpoint.notebook.loops"].Loop, "inner_every", 1)
-setattr(sys.modules["nbcheckpoint.notebook.loops"], "_DEEP_SHARE", 0.0)
+setattr(sys.modules["nbcheckpoint.notebook.loop"].Loop, "inner_every", 1)
+setattr(sys.modules["nbcheckpoint.notebook.loop"], "_DEEP_SHARE", 0.0)
 """
 """Inner loops are saved at each of their iterations, however quick they are. By calls: an attribute that a cell sets on
 a class of a library's counts as an input of everything."""

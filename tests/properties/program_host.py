@@ -387,16 +387,16 @@ def kernel(request: Request) -> Seen:
 
 
 def _load(shell: Any, mode: str, *, goes_on: bool) -> Any:
-    from nbcheckpoint.notebook import auto, loops, magics, options
+    from nbcheckpoint.notebook import auto, loop, magics, options
 
     checkpointer = magics.load(shell)
     # However little time they take: loops inside of loops are saved between all of their iterations.
-    loops.Loop.inner_every, loops._DEEP_SHARE = 1, 0.0
+    loop.Loop.inner_every, loop._DEEP_SHARE = 1, 0.0
     if not goes_on:
         # A loop that failed goes on when it is run again in its own kernel, which is not what happens without us.
         checkpointer._remember_cut = lambda *_: None  # type: ignore[method-assign]
     if mode == "clock":
-        loops.Loop.inner_every, loops._STRETCH = None, 3
+        loop.Loop.inner_every, loop._STRETCH = None, 3
     if mode != "cells":
         auto.switch(checkpointer, ["on", "--min-seconds", "0s"])
         checkpointer.pace.overhead = 1e9
@@ -438,10 +438,10 @@ def _clock(checkpointer: Any, process: Process) -> Callable[[], None]:
     What is returned strikes at about every third of the user's lines: the loop that runs is to be saved between this
     iteration and the next.
     """
-    from nbcheckpoint.notebook import guess, loops
+    from nbcheckpoint.notebook import guess, loop
 
     chance = random.Random(repr(process))
-    loops._DEEP_SHARE = chance.choice((0.0, 1e9))  # with loops inside of loops watched, or not
+    loop._DEEP_SHARE = chance.choice((0.0, 1e9))  # with loops inside of loops watched, or not
     allowance, may_be_saved = checkpointer._allowance, checkpointer._may_be_saved
 
     def some_allowance(key: str, *, loop: bool) -> tuple[bool, bool, float]:

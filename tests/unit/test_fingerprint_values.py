@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbcheckpoint.fingerprint.values import Digester, Unidentified, reach
+from nbcheckpoint.fingerprint.reach import reach
+from nbcheckpoint.fingerprint.values import Digester, Unidentified
 
 
 def digest(value: Any) -> str:

@@ -14,20 +14,20 @@ from typing import Any
 import pytest
 
 from nbcheckpoint.engine.pace import Pace
-from nbcheckpoint.notebook import loops
+from nbcheckpoint.notebook.loop import Loop
 
 
-def loop_over(items: Any, source: str = "for i in items: pass") -> loops.Loop:
+def loop_over(items: Any, source: str = "for i in items: pass") -> Loop:
     node = ast.parse(source).body[0]
     assert isinstance(node, ast.For)
-    loop = loops.Loop(0, node, {"items": items}, (), Pace(), 1000.0)
+    loop = Loop(0, node, {"items": items}, (), Pace(), 1000.0)
     loop.begin(iter(items), items, {})
     return loop
 
 
 @pytest.fixture
 def no_timers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops.Loop, "arm", lambda self, cost: setattr(self, "due", False))
+    monkeypatch.setattr(Loop, "arm", lambda self, cost: setattr(self, "due", False))
 
 
 @pytest.mark.usefixtures("no_timers")
