@@ -37,7 +37,7 @@ from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged
 from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.fingerprint.code import Names, certainly_bound, compiled, free_names, names_in
 from nbcheckpoint.model import Checkpoint, Reason
-from nbcheckpoint.notebook import around, guess, leaves, line, namespace, sharing, weave
+from nbcheckpoint.notebook import around, databases, guess, leaves, line, namespace, sharing, weave
 from nbcheckpoint.notebook.cell import Cell, lines_of, note_interrupts, paths_in
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.hooks import Cut, Hooks
@@ -214,6 +214,7 @@ class EnterHooks(Hooks):
         problem = problem or (f"it runs %{foreign}" if foreign else "") or self._changes_code(node)
         if weave.mentions(node, "__annotations__"):
             problem = problem or "it reads __annotations__, which nobody keeps track of"
+        problem = problem or databases.obstacle(identity.mentions, identity.values.values())
         annotates = weave.annotates_anyhow(node)
         return problem or (f"what it says of {annotates} is found out by running it" if annotates else "")
 

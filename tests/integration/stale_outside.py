@@ -405,4 +405,44 @@ AROUND = {
     ),
 }
 
-OUTSIDE = {**MODULES, **AROUND}
+_DUCK = "import duckdb, os\n"
+DATABASES = {
+    "a file in a query": (
+        f"{_DUCK}_ = open('dq1.csv', 'w').write('a\\n1\\n')",
+        "_ = open('dq1.csv', 'w').write('a\\n22\\n')",
+        "r = duckdb.sql(\"select sum(a) from 'dq1.csv'\").fetchall()",
+        "r",
+    ),
+    "files in a query by a pattern": (
+        f"{_DUCK}os.makedirs('dq2', exist_ok=True); _ = open('dq2/a.csv', 'w').write('a\\n1\\n')",
+        "_ = open('dq2/b.csv', 'w').write('a\\n22\\n')",
+        "r = duckdb.sql(\"select sum(a) from 'dq2/*.csv'\").fetchall()",
+        "r, os.remove('dq2/b.csv')",
+    ),
+    "a frame in a query": (
+        f"{_DUCK}import pandas as pd\ndq3 = pd.DataFrame({{'a': [1]}})",
+        "dq3 = pd.DataFrame({'a': [2]})",
+        "r = duckdb.sql('select a from dq3').fetchall()",
+        "r",
+    ),
+    "a table of duckdb's own": (
+        f"{_DUCK}_ = duckdb.sql('create or replace table dq4 as select 1 as a')",
+        "_ = duckdb.sql('create or replace table dq4 as select 2 as a')",
+        "r = duckdb.sql('select a from dq4').fetchall()",
+        "r, duckdb.sql('drop table dq4')",
+    ),
+    "a table of duckdb's own, made here": (
+        f"{_DUCK}def make(): duckdb.sql('\\n  create or replace table dq5 as select 1 as a')\nn = 1",
+        "_ = duckdb.sql('drop table if exists dq5')",
+        "make(); r = [n]",
+        "r, duckdb.sql('select * from dq5').fetchall(), duckdb.sql('drop table dq5')",
+    ),
+    "a file of HDF5": (
+        "import h5py\ndef put(v):\n    with h5py.File('dq6.h5', 'w') as f: f['a'] = v\nput(1)",
+        "put(2)",
+        "with h5py.File('dq6.h5') as f: r = int(f['a'][()])",
+        "r",
+    ),
+}
+
+OUTSIDE = {**MODULES, **AROUND, **DATABASES}
