@@ -380,7 +380,7 @@ def look(
         except Unidentified as problem:
             found = ""
             if label not in ignore:
-                unidentified.append(f"input {problem.label} cannot be identified ({problem.why})")
+                unidentified.append(f"input {problem.label.strip()} cannot be identified ({problem.why})")
         if len(digester.tokens) > before:
             tokens.add(label)
         kind = "function" if isinstance(value, types.FunctionType) else type_name(value)
