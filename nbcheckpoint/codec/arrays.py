@@ -167,6 +167,9 @@ class Memory:
         flags = array.flags
         if type(array) is not numpy.ndarray:
             more = unpickled.attributes_of(array)
+            if not flags.writeable:  # of which the pickles of other classes say nothing
+                rebuild, given, state = array.__reduce__()
+                return rebuild, given, (state, more), None, None, _fill_closed_kind
             return with_attributes(array.__reduce__(), more) if more else NotImplemented
         if flags.c_contiguous or flags.f_contiguous:
             made = typed(array) if typed is not None else NotImplemented
@@ -278,6 +281,12 @@ def _close(array: Any) -> Any:
 def _fill_closed(array: Any, state: Any) -> None:
     array.__setstate__(state)
     array.flags.writeable = False
+
+
+def _fill_closed_kind(array: Any, state: tuple[Any, dict[str, Any]]) -> None:
+    _fill_closed(array, state[0])
+    if state[1]:
+        vars(array).update(state[1])
 
 
 def _permute(dense: Any, axes: tuple[int, ...]) -> Any:

@@ -224,3 +224,27 @@ def test_layout_is_part_of_an_arrays_identity() -> None:
     names = {Digester().digest("x", array) for array in (a, b, a.copy())}
     assert len(names) == 3
     assert Digester().digest("x", restored(x=a)["x"]) == Digester().digest("x", a)
+
+
+@pytest.mark.parametrize("rows", [SMALL, LARGE])
+@pytest.mark.parametrize("kind", ["matrix", "recarray", "masked", "own"])
+def test_an_array_of_another_class_that_may_not_be_written_to_comes_back_so(kind: str, rows: int) -> None:
+    plain = np.arange(rows * 2.0).reshape(rows, 2)
+    made = {
+        "matrix": np.asmatrix(plain.copy()),
+        "recarray": np.rec.array(np.zeros(rows, dtype=[("x", "i4"), ("y", "f8")])),
+        "masked": np.ma.array(plain.copy(), mask=plain > 3),
+        "own": plain.copy().view(Noted),
+    }[kind]
+    if kind == "own":
+        made.note = "kept"
+    made.setflags(write=False)
+    back = restored(a=made)["a"]
+    assert type(back) is type(made)
+    assert not back.flags.writeable
+    assert back.tolist() == made.tolist()
+    assert getattr(back, "note", "") == getattr(made, "note", "")
+
+
+class Noted(np.ndarray):  # type: ignore[type-arg]  # of whatever
+    note: str
