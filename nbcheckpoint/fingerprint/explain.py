@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nbcheckpoint.fingerprint.files import REMOVED
 from nbcheckpoint.model import Checkpoint, FileSeen, Input, Reason
 from nbcheckpoint.units import say_size
 
@@ -59,6 +60,8 @@ def changed_file(file: FileSeen, *, exists: bool) -> Reason:
     name = file.path.rpartition("/")[2]
     if not file.path:
         text = "a worker has failed, and what it had read is not known"
+    elif file.digest == REMOVED:
+        text = f"it removes {name}, which was there" if exists else f"it removes {name}, which is gone now"
     elif not exists:
         text = f"the file it wrote is gone: {name}" if file.written else f"file {name} is gone"
     elif not file.digest:

@@ -40,6 +40,9 @@ from nbcheckpoint.whose import is_user_file
 _BUILT = (".pyc", ".pyd", ".so")
 MISSING = "missing"
 """Instead of a digest: the step looked for it, and it was not there; or removed it."""
+REMOVED = "removed"
+"""Instead of a digest: the step removed what was there before it, and could end otherwise if it did so again. It never
+matches."""
 FOLDER = "folder"
 THERE = "there"
 """Instead of a digest: the step made this folder, whatever is in it."""
@@ -82,10 +85,15 @@ class FileWatch:
         self._appended: set[str] = set()
         self._overwritten: set[str] = set()
         self._removed: set[str] = set()
+        self._was_there: set[str] = set()
+        """Of these, what is older than the step."""
+        self._began_ns = time.time_ns()
         self.may_remove = False
         """Does the step remove files, as far as its text tells? Those it has written may be among them."""
         self.misses = False
         """Does it, and would it fail if one was gone already?"""
+        self.minds = False
+        """Does it, and is not written so that it makes no difference whether one was gone already?"""
         self._made: set[str] = set()
         self._own: set[str] = set()
         """Folders that were not there before: what is in them is its own."""
@@ -179,6 +187,8 @@ class FileWatch:
         path = os.path.abspath(path)
         if not self._ignores(path):
             (self._made if made else self._removed).add(path)
+            if not made and path not in self._written and path not in self._made and _older(path, self._began_ns):
+                self._was_there.add(path)
             if made and not os.path.lexists(path):  # asked before it is made, and of those that are there as well
                 self._own.add(path)
 
@@ -287,7 +297,8 @@ class FileWatch:
                 yield FileSeen(path=path, digest=FOLDER, written=True)
         for path in sorted(self._removed - self._written - self._made - self._read.keys()):
             if not os.path.lexists(path):
-                yield FileSeen(path=path, digest=MISSING, written=True)
+                minds = path in self._was_there and (self.minds or self._looked.get(path) is not None)
+                yield FileSeen(path=path, digest=REMOVED if minds else MISSING, written=True)
 
     def _seen(self, path: str, before: dict[str, tuple[int, int, int] | None], *, unfinished: bool) -> FileSeen | None:
         written = path in self._written
@@ -391,7 +402,7 @@ def _particulars(path: str, *, exact: bool) -> str:
 
 def unchanged(recorded: FileSeen) -> bool:
     """Is it still what it was? By size and time where those settle it, by its bytes in doubt."""
-    if not recorded.digest:
+    if not recorded.digest or recorded.digest == REMOVED:
         return False
     stat = _stat(recorded.path)
     if recorded.digest == MISSING or stat is None:
@@ -431,6 +442,14 @@ def _stat(path: str) -> tuple[int, int, int] | None:
         return None
     # A folder's own size and time say nothing about the names in it on every file system.
     return (0, 0, 0) if os.path.isdir(path) else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _older(path: str, than_ns: int) -> bool:
+    """Is it there, and as it was before that moment?"""
+    try:
+        return os.lstat(path).st_ctime_ns < than_ns
+    except (OSError, ValueError):
+        return False
 
 
 _OF_AN_INSTALLATION = ("bin", "etc", "include", "lib", "lib64", "libexec", "share", "Lib", "DLLs", "Scripts", "Library")

@@ -152,6 +152,8 @@ _EXPECT_GONE = frozenset(
     | {"FileNotFoundError", "OSError", "Exception"}
 )
 """Who removes a file once more, after a kill, does not fail because it is gone."""
+_ALL_THE_SAME = frozenset({"missing_ok", "ignore_errors"})
+"""Nor does anything else depend on it."""
 _OF_POLARS = frozenset(
     f"{how}_{what}" for how in ("read", "scan") for what in ("csv", "parquet", "ipc", "ndjson", "json", "avro", "delta")
 )
@@ -247,6 +249,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     said = mentions.attributes | mentions.reads | mentions.strings
     removes, expects_gone = not _REMOVE.isdisjoint(said), not _EXPECT_GONE.isdisjoint(said)
     running.watch.may_remove, running.watch.misses = removes and expects_gone, removes and not expects_gone
+    running.watch.minds = removes and _ALL_THE_SAME.isdisjoint(said)
     seen = running.watch.seen(unfinished=loop is not None, writes_again=loop is None or not loop.is_through)
     shown |= settings.moved(running.settings_before, settings.states())
     step = place.step
@@ -494,6 +497,10 @@ def _mentions_drawing(running: Running) -> bool:
     return any(_root_package(value) in _DRAWS for value in running.identity.values.values())
 
 
+_NOTHING_LEFT = (files.MISSING, files.REMOVED, files.FOLDER)
+"""What is said of files of which no content is left."""
+
+
 def acts_elsewhere(running: Running, draft: Draft, outputs: Sequence[Any]) -> bool:
     """Nothing at all that could be seen? Then what it does is done elsewhere: it sets an option of some library. Or it
     has said where a log is to be written?"""
@@ -501,5 +508,5 @@ def acts_elsewhere(running: Running, draft: Draft, outputs: Sequence[Any]) -> bo
         return True
     left = draft.checkpoint
     values = [name for name in draft.values if not name.startswith(settings.PREFIX)]
-    kept = left is not None and [file for file in left.files if file.digest not in (files.MISSING, files.FOLDER)]
+    kept = left is not None and [file for file in left.files if file.digest not in _NOTHING_LEFT]
     return left is not None and not (values or outputs or left.deleted or left.random or kept)

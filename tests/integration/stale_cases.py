@@ -920,6 +920,25 @@ AROUND = {
         "r = work()",
         "(r, os.path.exists('gone.txt'))",
     ),
+    "a file it removed, which it would miss now": (
+        "import os\n_ = open('rm1', 'w').write('1')",
+        "pass",
+        "try:\n    os.remove('rm1'); r = 'there'\nexcept OSError:\n    r = 'gone'",
+        "r",
+    ),
+    "a file it asked for and removed": (
+        "import os\n_ = open('rm2', 'w').write('1')\ndef work():\n    r = os.path.exists('rm2')\n"
+        "    if r: os.remove('rm2')\n    return r",
+        "pass",
+        "r = work()",
+        "r",
+    ),
+    "a folder it removed": (
+        "import os, shutil\nos.makedirs('rm3/in', exist_ok=True)",
+        "pass",
+        "try:\n    shutil.rmtree('rm3'); r = 'there'\nexcept FileNotFoundError:\n    r = 'gone'",
+        "r",
+    ),
     "a folder it made": (
         "import os, shutil\nshutil.rmtree('made', True)\ndef work():\n    os.makedirs('made')\n    return 1",
         "shutil.rmtree('made', ignore_errors=True)",
