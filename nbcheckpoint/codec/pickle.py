@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import copyreg
 import gc
+import importlib
 import io
 import logging
 import pickle
@@ -278,11 +279,12 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
             reduced = reducer(obj)
             if reduced is not NotImplemented:
                 return reduced
-        if isinstance(obj, (type, types.FunctionType)) and home_of(obj) == "__main__":
+        if isinstance(obj, (type, types.FunctionType)):
             if is_live(obj):
-                self.live.add(obj.__qualname__)
+                if home_of(obj) == "__main__":
+                    self.live.add(obj.__qualname__)
                 return NotImplemented  # pickle's own way: by reference
-            if isinstance(obj, types.FunctionType) and obj.__globals__ is sys.modules["__main__"].__dict__:
+            if isinstance(obj, types.FunctionType) and _module_around(obj) is not None:
                 return _reduce_nameless(obj)
         if kind is types.CellType:
             return types.CellType, (), _cell(obj), None, None, _fill_cell
@@ -368,14 +370,29 @@ def _reduce_nameless(function: types.FunctionType) -> tuple[Any, ...]:
     """Its cells are objects of their own: two functions that share a variable go on sharing it."""
     state = (function.__defaults__, function.__kwdefaults__, function.__dict__, function.__annotations__)
     made = (function.__code__, function.__name__, function.__qualname__, function.__closure__)
-    return _make_nameless, made, state, None, None, _fill_nameless
+    around = _module_around(function)
+    whose = () if around == function.__module__ == "__main__" else (around, function.__module__)
+    return _make_nameless, (*made, *whose), state, None, None, _fill_nameless
+
+
+def _module_around(function: types.FunctionType) -> str | None:
+    """The module whose globals it has. It need not be the one it says it is of: `functools.wraps` copies that."""
+    name = function.__globals__.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return name if module is not None and vars(module) is function.__globals__ else None
 
 
 def _make_nameless(
-    code: types.CodeType, name: str, qualname: str, closure: tuple[types.CellType, ...] | None
+    code: types.CodeType,
+    name: str,
+    qualname: str,
+    closure: tuple[types.CellType, ...] | None,
+    around: str = "__main__",
+    module: str | None = "__main__",
 ) -> types.FunctionType:
-    function = types.FunctionType(code, sys.modules["__main__"].__dict__, name, None, closure)
+    function = types.FunctionType(code, vars(importlib.import_module(around)), name, None, closure)
     function.__qualname__ = qualname
+    function.__module__ = module  # type: ignore[assignment]  # whoever made it may have said None
     return function
 
 

@@ -126,7 +126,7 @@ class LoopHooks(Hooks):
     def _walk(
         self, loops_: Loops, loop: Loop, made: Iterator[Any], inside: Iterable[Any], *, in_bar: bool
     ) -> Iterator[Any]:
-        if loop.is_inner and loops_.resume is not None:
+        if loop.is_inner and (loops_.resumes(loop) or loops_.reenters(loop)):
             return self._go_on_roughly(loops_, loop, made)
         try:
             loop.begin(made, inside, self.shell.user_ns, in_bar=in_bar)

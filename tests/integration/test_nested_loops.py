@@ -192,3 +192,17 @@ def test_a_save_that_is_due_before_its_first_item_skips_none(kernel: Kernel, ite
     again = kernel.run(cell)
     assert "loop continued at " in again.line, again.line
     assert kernel.run("out").result == wanted
+
+
+def test_a_loop_goes_on_behind_another_that_has_one_inside(kernel: Kernel) -> None:
+    """What stands before it in its `with` is run again, from its beginning: that is none of what is to go on."""
+    cell = (
+        "%%checkpointed --every 1\nwith contextlib.suppress(ZeroDivisionError):\n    for i in range(2):\n"
+        "        for j in itertools.pairwise([7, 8, 9]):\n            first.append(j)\n"
+        "    for k in range(6):\n        out.append(work(k))\n        gate(k, 4)"
+    )
+    cut(kernel, cell, setup="import contextlib, itertools; first = []; out = []" + EAGER, saved=4)
+    assert "loop continued at 5 of 6" in kernel.run(cell).line
+    assert kernel.run("out == [work(k) for k in range(6)], first, k").result == (
+        "(True, [(7, 8), (8, 9), (7, 8), (8, 9)], 5)"
+    )

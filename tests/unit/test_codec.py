@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 import types
 from collections.abc import Sequence
@@ -166,6 +167,23 @@ def test_definitions_of_the_notebook_travel_by_reference(main: types.ModuleType)
     assert back["helper"] is main.helper  # type: ignore[attr-defined]
     main.scale = 10  # type: ignore[attr-defined]
     assert (back["f"](1), back["closure"](1), back["fact"](4)) == (10, 30, 24)
+
+
+def test_a_function_has_the_globals_of_the_module_it_was_made_in(main: types.ModuleType) -> None:
+    """Which need not be the one it says it is of: `functools.wraps` copies that, too."""
+    source = (
+        "import functools\ndef wrapping(f):\n    @functools.wraps(f)\n    def inner(*args): return f(*args) + more\n"
+        "    return inner\nmore = 1\n"
+    )
+    exec(source, vars(main))
+    of_a_module = types.FunctionType(statistics.multimode.__code__, vars(statistics), "nameless")
+    values = {"wrapped": main.wrapping(statistics.mean), "nameless": of_a_module}  # type: ignore[attr-defined]
+    back, _, _ = round_trip(values)
+    main.more = 10  # type: ignore[attr-defined]
+    assert back["wrapped"]([1, 3]) == 12
+    assert (back["wrapped"].__module__, back["wrapped"].__wrapped__) == ("statistics", statistics.mean)
+    assert back["nameless"].__globals__ is vars(statistics)
+    assert back["nameless"]("aab") == ["a"]
 
 
 def test_an_object_saved_earlier_is_referred_to(main: types.ModuleType) -> None:
