@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nbcheckpoint.fingerprint import rng
@@ -36,3 +36,13 @@ def drawn_since(
         drawn.append(Input(name=name, digest=digest, type=rng.PRISTINE if pristine else "seeded"))
         moved[name] = state
     return tuple(drawn), moved
+
+
+def drawn_before(
+    earlier: Iterable[Input], drawn: Iterable[Input], moved: Mapping[str, Any]
+) -> tuple[tuple[Input, ...], dict[str, Any]]:
+    """The same of a step that has gone on with what it drew `earlier`: from the states those had at its beginning."""
+    then = {item.name: item for item in earlier}
+    now = rng.states() if then else {}
+    since = (item for item in drawn if item.name not in then)
+    return (*then.values(), *since), {**{name: now[name] for name in then if name in now}, **moved}

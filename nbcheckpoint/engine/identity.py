@@ -538,9 +538,15 @@ class Match(NamedTuple):
 
 
 def match(
-    store: Store, identity: Identity, *, expired_before: str = "", holds: Callable[[Input], bool] = lambda _: True
+    store: Store,
+    identity: Identity,
+    *,
+    expired_before: str = "",
+    holds: Callable[[Input], bool] = lambda _: True,
+    fitting: Callable[[Checkpoint], Checkpoint | Reason] = lambda candidate: candidate,
 ) -> Match:
-    """The checkpoint to restore from, or the reason why there is none. `holds`: is this condition met?"""
+    """The checkpoint to restore from, or the reason why there is none. `holds`: is this condition met? `fitting`: what
+    is it to this step, which may not be all of what it was to its own?"""
     if identity.unidentified:
         return Match(None, explain.unidentified(identity.unidentified, identity.inputs))
     reason: Reason | None = None
@@ -550,10 +556,13 @@ def match(
         unmet = [item for item in candidate.conditions if why is None and not holds(item)]
         if unmet:
             why = explain.changed_inputs(unmet, [replace(item, digest="") for item in unmet])
-        if why is None and candidate.progress is None:
-            return Match(candidate, explain.restored(candidate))
-        if why is None:
-            progress = progress or candidate
+        found = fitting(candidate) if why is None else why
+        if isinstance(found, Checkpoint) and found.progress is None:
+            return Match(found, explain.restored(found))
+        if isinstance(found, Checkpoint):
+            progress = found if progress is None or _done(found) > _done(progress) else progress
+        else:
+            why = found
         reason = reason or why
         if candidate.progress is None and why is not None and _is_of_its_own(why, candidate):
             break  # it came to its end: how far it was before that is over, and would leave the file as it is
@@ -561,6 +570,12 @@ def match(
         logs = [(file.path, grown_by(file)) for file in progress.files if file.appended]
         return Match(None, explain.going_on([(path, size) for path, size in logs if size > 0]), progress)
     return Match(None, reason or _nearest(store.find(identity.code, limit=1), identity.inputs))
+
+
+def _done(candidate: Checkpoint) -> int:
+    """Turns of its outermost loop."""
+    assert candidate.progress is not None
+    return (*candidate.progress.around, candidate.progress)[0].done
 
 
 def _is_of_its_own(why: Reason, candidate: Checkpoint) -> bool:

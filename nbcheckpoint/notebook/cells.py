@@ -230,7 +230,7 @@ class CellCheckpointer(EnterHooks, LoopHooks, LeaveHooks, ast.NodeTransformer):
             return False
         chosen = options.automatic(self.ignored)
         cell.chosen, cell.statements = chosen, nodes
-        keys = tuple(self._key(cell, n, ast.Module([node], [])) for n, node in enumerate(nodes))
+        keys = tuple(self._code(cell, n).key for n in range(len(nodes)))
         if any(key in self._slow or self.session.store.find(key, limit=1) for key in keys):
             cell.chosen, cell.statements = None, ()
             return False

@@ -37,7 +37,7 @@ from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged
 from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.fingerprint.code import Names, certainly_bound, compiled, free_names, names_in
 from nbcheckpoint.model import Checkpoint, Reason
-from nbcheckpoint.notebook import around, databases, guess, leaves, line, namespace, sharing, weave
+from nbcheckpoint.notebook import around, databases, further, guess, leaves, line, namespace, sharing, weave
 from nbcheckpoint.notebook.cell import Cell, lines_of, note_interrupts, paths_in
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.hooks import Cut, Hooks
@@ -60,10 +60,13 @@ LOOK_SHARE = 0.5
 class Asked(NamedTuple):
     """A statement that has been looked at."""
 
+    tree: ast.Module
     key: str
     own: Names
     """What its own code mentions."""
     identity: Identity
+    turns: int | None
+    """How far it goes, if it is a loop for which that is no part of its identity."""
     known: bool
     """Was there ever a checkpoint of this code?"""
     problem: str
@@ -96,7 +99,7 @@ class EnterHooks(Hooks):
             return False
         running = self._watch(cell, number, asked, found.reason)
         if cell.loops[number] and not asked.problem:
-            running.loops = self._loops_of(cell, number, asked.key)
+            running.loops = self._loops_of(cell, number, asked)
             running.loops.resume, running.loops.loaded, running.loops.outputs = found.progress, loaded, outputs
         return True
 
@@ -112,8 +115,8 @@ class EnterHooks(Hooks):
         if self._resizes(node):
             self._let_it_resize(cell, number)
             return None
-        tree = ast.Module(body=[node], type_ignores=[])
-        key, code = self._key(cell, number, tree), compiled(tree)
+        tree, key, turns = self._code(cell, number)
+        code = compiled(tree)
         own = names_in(code)
         if cell.waiting & own.writes:  # what it binds anew or deletes is to be freed
             self._flush(cell)
@@ -131,7 +134,7 @@ class EnterHooks(Hooks):
             self._pass_by(cell, number, key)
             return None
         problem = self._obstacle(node, tree, own, identity)
-        return Asked(key, own, identity, known, problem, self._shows(cell, number))
+        return Asked(tree, key, own, identity, turns, known, problem, self._shows(cell, number))
 
     def _pass_by(self, cell: Cell, number: int, key: str) -> None:
         """It is not worth a look. How long it takes is noted."""
@@ -243,9 +246,9 @@ class EnterHooks(Hooks):
         loops_ = cell.loops[number]
         found = Match(None, explain.simple("never" if asked.problem else "first", ""))
         if (asked.known or asked.identity.unidentified) and not asked.problem:
-            found = self._look_up(asked.identity, cell.chosen)
+            found = self._look_up(asked, cell.chosen)
         if found.checkpoint is None and found.progress is None and not asked.problem and not cell.chosen.force:
-            found = self._after_a_cut(asked.identity, loops_, cell.chosen) or found
+            found = self._after_a_cut(asked, loops_, cell.chosen) or found
         if found.progress is not None and found.progress.meta.get(COUNTED, 1) != len(loops_):
             why = "its loops were counted in another way when it was cut short"
             return Match(None, explain.simple("damaged", why))
@@ -253,14 +256,15 @@ class EnterHooks(Hooks):
             return Match(None, explain.simple("unsaveable", "its value was not shown then, and not kept"))
         return found
 
-    def _look_up(self, identity: Identity, chosen: argparse.Namespace) -> Match:
+    def _look_up(self, asked: Asked, chosen: argparse.Namespace) -> Match:
         if chosen.force:
             return Match(None, explain.simple("forced", "--force"))
         found = match(
             self.session.store,
-            identity,
+            asked.identity,
             expired_before=self._expired(chosen),
             holds=lambda condition: leaves.holds(condition, self.shell.user_ns),
+            fitting=lambda candidate: further.fitting(candidate, asked.turns),
         )
         if self.since and found.reason.code == "expired":
             found = found._replace(reason=explain.simple("forced", "--fresh"))
@@ -272,19 +276,21 @@ class EnterHooks(Hooks):
         """What was saved before that is of no use."""
         return self.since if chosen.expire is None else max(self.since, moments_ago(chosen.expire))
 
-    def _after_a_cut(
-        self, identity: Identity, nodes: Sequence[weave.LoopNode], chosen: argparse.Namespace
-    ) -> Match | None:
+    def _after_a_cut(self, asked: Asked, nodes: Sequence[weave.LoopNode], chosen: argparse.Namespace) -> Match | None:
         """In the kernel in which a loop was interrupted or failed, its inputs are no more what they were when it
         began, because it has changed them. Where nothing else has, running it again means going on with it."""
+        identity = asked.identity
         cut = self._cut.get(identity.code)
         try:
             checkpoint = self.session.store.checkpoint(cut.progress) if cut is not None else None
         except Error:
             return None
-        progress = checkpoint.progress if checkpoint is not None else None
-        if cut is None or checkpoint is None or progress is None or not checkpoint.trusted:
+        if cut is None or checkpoint is None or not checkpoint.trusted:
             return None
+        fits = further.fitting(checkpoint, asked.turns)
+        if not isinstance(fits, Checkpoint) or fits.progress is None:
+            return None
+        checkpoint, progress = fits, fits.progress
         if self._left(identity, checkpoint) != cut.left:
             return None
         reason = obstacle(checkpoint, self._expired(chosen), but_random=True, but_settings=True)
@@ -298,9 +304,8 @@ class EnterHooks(Hooks):
         return Match(None, explain.simple("interrupted", ""), checkpoint)
 
     def _remember_cut(self, cell: Cell, running: Running, saved: Checkpoint) -> None:
-        tree = ast.Module(body=[cell.statements[running.number]], type_ignores=[])
-        code = compiled(tree)
-        identity = self._identify(cell, tree, code, running.identity.code, None, thorough=True)
+        tree = running.tree
+        identity = self._identify(cell, tree, compiled(tree), running.identity.code, None, thorough=True)
         self._cut[identity.code] = Cut(saved.id, self._left(identity, saved))
 
     def _left(self, identity: Identity, progress: Checkpoint) -> tuple[Any, ...]:
@@ -367,6 +372,8 @@ class EnterHooks(Hooks):
         cell.running = running = Running(
             number=number,
             source=lines_of(cell.raw, cell.statements[number]),
+            tree=asked.tree,
+            turns=asked.turns,
             own=asked.own,
             identity=identity,
             reason=reason,
@@ -392,17 +399,21 @@ class EnterHooks(Hooks):
         running.undo = note_interrupts(running, cell.ask_to_stop if self.unattended else None)
         return running
 
-    def _loops_of(self, cell: Cell, number: int, key: str) -> Loops:
+    def _loops_of(self, cell: Cell, number: int, asked: Asked) -> Loops:
         assert cell.chosen is not None
         node, nodes = cell.statements[number], cell.loops[number]
         made = Loops(nodes, node, self.shell.user_ns, self.pace, cell.chosen.every, self.deep, number)
-        made.earlier_seconds = self._took_earlier(key)
+        made.earlier_seconds = self._took_earlier(asked.key, asked.turns)
         return made
 
-    def _took_earlier(self, key: str) -> float:
-        """Seconds such a statement took when it last came to its end, with whatever inputs."""
+    def _took_earlier(self, key: str, turns: int | None) -> float:
+        """Seconds such a statement took when it last came to its end, with whatever inputs; a loop that goes further
+        takes longer."""
         earlier = self.session.store.find(key, limit=5)
-        return next((found.seconds for found in earlier if found.progress is None), 0.0)
+        over = next((found for found in earlier if found.progress is None), None)
+        then = over.meta.get(further.TURNS) if over is not None else None
+        longer = turns / then if turns is not None and then else 1.0
+        return over.seconds * longer if over is not None else 0.0
 
 
 def _with_remedy(reason: Reason, chosen: argparse.Namespace) -> Reason:

@@ -7,6 +7,7 @@ one (`looping.py`) and after it (`leaving.py`). `cells.py` puts them together.
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import Any, NamedTuple
 
 from nbcheckpoint import patience
@@ -15,7 +16,7 @@ from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.errors import Error, StoreError
 from nbcheckpoint.fingerprint import files, rng, settings
 from nbcheckpoint.model import Checkpoint
-from nbcheckpoint.notebook import namespace
+from nbcheckpoint.notebook import further, namespace
 from nbcheckpoint.notebook.cell import Cell, hint, lines_of, own_text, salt
 from nbcheckpoint.notebook.leaves import RESULT, Place, Running
 from nbcheckpoint.notebook.session import Session
@@ -28,6 +29,15 @@ class Cut(NamedTuple):
     """The checkpoint that says how far it had come."""
     left: tuple[Any, ...]
     """What it depends on, as it was left behind: whoever finds it so may go on."""
+
+
+class Code(NamedTuple):
+    """A statement's own code, as it is identified."""
+
+    tree: ast.Module
+    key: str
+    turns: int | None
+    """How far a loop goes, where that is no part of it (`further.py`)."""
 
 
 class Hooks:
@@ -56,11 +66,17 @@ class Hooks:
     def _cell(self) -> Cell:
         return self._cells[-1]
 
-    def _key(self, cell: Cell, number: int, tree: ast.Module) -> str:
-        chosen = cell.chosen
+    def _code(self, cell: Cell, number: int) -> Code:
+        """Its tree, or what stands for it."""
+        chosen, node = cell.chosen, cell.statements[number]
         assert chosen is not None
-        source = lines_of(cell.raw, cell.statements[number])
-        return code_key(tree, own_text(chosen, number, source), salt(chosen))
+        own = own_text(chosen, number, lines_of(cell.raw, node))
+        found = further.opened(node, lambda name: self.shell.user_ns.get(name, getattr(builtins, name, None)))
+        if own is None and found is not None and found.turns is not None:
+            tree = ast.Module(body=[found.node], type_ignores=[])
+            return Code(tree, code_key(tree, None, salt(chosen) + further.SALT), found.turns)
+        tree = ast.Module(body=[node], type_ignores=[])
+        return Code(tree, code_key(tree, own, salt(chosen)), None)
 
     def _place(self, cell: Cell, running: Running) -> Place:
         assert cell.chosen is not None

@@ -7,6 +7,7 @@ seen before is kept in `Running`.
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import logging
 import os
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nbcheckpoint.codec.frames import Counts
 from nbcheckpoint.engine import context
-from nbcheckpoint.engine.drawn import drawn_since
+from nbcheckpoint.engine.drawn import drawn_before, drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again, reads_expressions, texts_in, variables_in
 from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names, names_in
@@ -64,6 +65,10 @@ class Running:
 
     number: int
     source: str
+    tree: ast.Module
+    """What it is identified by."""
+    turns: int | None
+    """How far it goes, if it is a loop for which that is no part of its identity."""
     own: Names
     identity: Identity
     reason: Reason
@@ -243,7 +248,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         who = ", ".join(sorted(strangers or holders))
         return Draft(None, {}, f"{who} shares objects with {', '.join(sorted(wanted))}")
     values = {name: user_ns[name] for name in sorted(together - set(chosen.skip))}
-    drawn, moved = drawn_since(running.rng_before, running.identity.mentions)
+    besides = _besides(running, user_ns, resumed)
     shown = {RESULT: running.result} if running.shows and running.result is not None else {}
     mentions = running.identity.mentions
     said = mentions.attributes | mentions.reads | mentions.strings
@@ -251,7 +256,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     running.watch.may_remove, running.watch.misses = removes and expects_gone, removes and not expects_gone
     running.watch.minds = removes and _ALL_THE_SAME.isdisjoint(said)
     seen = running.watch.seen(unfinished=loop is not None, writes_again=loop is None or not loop.is_through)
-    shown |= settings.moved(running.settings_before, settings.states())
+    shown |= besides.options
     step = place.step
     checkpoint = Checkpoint(
         id="",
@@ -265,28 +270,53 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         source=running.source,
         inputs=identity.inputs,
         conditions=(
-            *_conditions(running, user_ns, bound),
+            *_conditions(running, user_ns, bound | besides.deleted),
             *_calls(running),
             *_answers(running),
             *_found(running),
             *_named_in_files(running, seen),
         ),
-        random=drawn,
+        random=besides.drawn,
         settings=tuple(_settings(running, [*values.values(), *shown.values()], wrote=any(f.written for f in seen))),
         files=seen,
         folder=os.getcwd() if seen else "",
-        mutated=tuple(sorted(mutated)),
-        deleted=tuple(sorted(namespace.deleted(running.before, user_ns, running.written))),
+        mutated=tuple(sorted(mutated | (set(resumed.mutated) & values.keys() if resumed is not None else set()))),
+        deleted=tuple(sorted(besides.deleted)),
         environment={"python": sys.version.partition(" ")[0]},
         meta={
             "workflow": place.workflow,
             "cell": f"{step.cell or step.name}#{running.number}",
             **({"shows": True} if running.shows else {}),
             **_annotated(running, user_ns),
+            **(running.loops.at_the_end(running.turns) if running.loops is not None and loop is None else {}),
             **_marks(),
         },
     )
-    return Draft(checkpoint, {**values, **moved, **shown})
+    return Draft(checkpoint, {**values, **besides.moved, **shown})
+
+
+class Besides(NamedTuple):
+    """What a statement leaves besides the names it binds and changes."""
+
+    drawn: tuple[Input, ...]
+    moved: dict[str, Any]
+    """Generators it drew from: as they were, and their state now."""
+    options: dict[str, Any]
+    deleted: set[str]
+
+
+def _besides(running: Running, user_ns: dict[str, Any], resumed: Checkpoint | None) -> Besides:
+    """A loop that went on in the kernel it was cut short in has done some of that before it was entered."""
+    drawn, moved = drawn_since(running.rng_before, running.identity.mentions)
+    options = settings.moved(running.settings_before, settings.states())
+    deleted = namespace.deleted(running.before, user_ns, running.written)
+    if resumed is None:
+        return Besides(drawn, moved, options, deleted)
+    drawn, moved = drawn_before(resumed.random, drawn, moved)
+    set_before = {name for name in resumed.names if name.startswith(settings.PREFIX)}
+    now = settings.states() if set_before else {}
+    options |= {name: now.get(name, {}) for name in set_before}
+    return Besides(drawn, moved, options, deleted | (set(resumed.deleted) - user_ns.keys()))
 
 
 def _carried(running: Running, loop: Loop) -> set[str]:
@@ -432,11 +462,15 @@ _DRAWS = frozenset({"matplotlib", "seaborn", "mpl_toolkits"})
 def _settings(running: Running, values: Sequence[Any], *, wrote: bool) -> Iterator[Input]:
     """Options the result may depend on, as they were before."""
     before = running.settings_before
+    resumed = running.loops.resumed if running.loops is not None else None
+    earlier = resumed.settings if resumed is not None else ()
+    yield from earlier  # as they were when it first began
+    known = {item.name for item in earlier}.union(resumed.names if resumed is not None else ())
     mentions = running.identity.mentions
     rich = running.recorder.is_rich or any(map(_SETS_OPTIONS.fullmatch, mentions.reads | mentions.attributes))
     text = rich or any(map(_has_text, values))
     roots = {_root_package(value) for value in (*running.identity.values.values(), *values)}
-    for name in sorted({*before, *settings.DISPLAY}):
+    for name in sorted({*before, *settings.DISPLAY} - known):
         matters = settings.counts(name)
         if name in settings.DISPLAY:
             matters = rich or wrote or bool(roots & _DRAWS) if name == "set:matplotlib" else text

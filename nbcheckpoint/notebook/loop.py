@@ -106,6 +106,8 @@ class Loop:
         self.due = False
         self.open = False
         """Has it begun, and not come to its end yet?"""
+        self.is_over = False
+        """Has it come to the end of its items?"""
         self.done = 0
         self.total = 0
         self.start: dict[str, Any] = {}
@@ -250,7 +252,7 @@ class Loop:
         """What it goes through has been made, and given an iterator."""
         self._iterator = iterator
         self._is_own = not in_bar and makes_iterator(self._node, iterable, user_ns)
-        self.done = 0  # it may have failed and be tried again
+        self.done, self.is_over = 0, False  # it may have failed and be tried again
         self._given, self._again = False, []
         self.total = length_of(iterable)
         self._is_numbers = type(iterable) is range
@@ -322,6 +324,7 @@ class Loop:
                     given, is_at_the_end = self._stretch.given, self._stretch.is_at_the_end
                     self.done += given
                     if is_at_the_end:
+                        self.is_over = True
                         return self.stop()
                     if numbers is not None:
                         numbers = numbers[given:]

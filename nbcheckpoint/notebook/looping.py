@@ -23,7 +23,7 @@ from nbcheckpoint.notebook.hooks import Hooks
 from nbcheckpoint.notebook.items import raising, unwrap_bar, wrap_bar
 from nbcheckpoint.notebook.leaves import Running
 from nbcheckpoint.notebook.loop import ITERATOR, NEEDED, Loop
-from nbcheckpoint.notebook.loops import COUNTED, Loops
+from nbcheckpoint.notebook.loops import Loops
 from nbcheckpoint.notebook.outputs import beyond, replay
 
 
@@ -447,7 +447,7 @@ class LoopHooks(Hooks):
         draft = leaves.draft(running, self.shell.user_ns, self._place(cell, running), seconds)
         if draft.checkpoint is None:
             return draft.problem
-        counted = {**draft.checkpoint.meta, COUNTED: len(loops_)}
+        counted = {**draft.checkpoint.meta, **loops_.counted}
         unfinished = replace(draft.checkpoint, progress=loop.progress(self.shell.user_ns), meta=counted)
         assert cell.chosen is not None
         outputs = [] if cell.chosen.no_output else running.recorder.so_far()

@@ -41,7 +41,7 @@ from nbcheckpoint.engine.trail import PLAIN
 from nbcheckpoint.fingerprint.code import free_names, names_in_tree
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Progress
-from nbcheckpoint.notebook import sharing
+from nbcheckpoint.notebook import further, sharing
 from nbcheckpoint.notebook.items import (
     REENTERED,
     entered_with,
@@ -178,6 +178,17 @@ class Loops:
         return f"a `with` around it holds {names}, and is entered once more to go on" if names else ""
 
     @property
+    def counted(self) -> dict[str, int]:
+        """What is kept with how far they have come: the numbers they have mean nothing to others."""
+        return {COUNTED: len(self._all)}
+
+    def at_the_end(self, turns: int | None) -> dict[str, int]:
+        """The same, and how far they went, behind a loop that may be made longer."""
+        if turns is None:
+            return {}
+        return {**self.counted, **further.says(turns, to_the_end=self._all[0].is_over)}
+
+    @property
     def before_seconds(self) -> float:
         """Work done by earlier kernels."""
         return self.resumed.seconds if self.resumed is not None else 0.0
@@ -219,13 +230,14 @@ class Loops:
             for old in self._superseded:
                 forget(old)
             self._superseded = []
-        if self.saved is not None:
+        if self.saved is not None and not further.went_all_the_way(self.saved):
             self._superseded.append(self.saved)
         self.saved, self._pending = saved.checkpoint, saved.done
 
     def ended(self, forget: Callable[[Checkpoint], object]) -> None:
         """All of the statement is saved: how far it had come does not matter any more."""
-        for old in (*self._superseded, *([self.saved] if self.saved is not None else [])):
+        whole = self.saved is None or further.went_all_the_way(self.saved)
+        for old in (*self._superseded, *([self.saved] if self.saved is not None and not whole else [])):
             forget(old)
         self._superseded, self.saved = [], None
 

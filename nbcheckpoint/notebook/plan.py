@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import builtins
 import os
 import sys
 import time
@@ -27,12 +28,13 @@ from nbcheckpoint.engine.journal import moments_ago
 from nbcheckpoint.fingerprint import explain, rng
 from nbcheckpoint.fingerprint.files import unchanged
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
-from nbcheckpoint.model import Checkpoint, Input
+from nbcheckpoint.model import Checkpoint, Input, Reason
 from nbcheckpoint.notebook import document, weave
 from nbcheckpoint.notebook.answer import Answer
 from nbcheckpoint.notebook.cell import lines_of, own_text, salt
 from nbcheckpoint.notebook.document import CodeCell
 from nbcheckpoint.notebook.foresight import Assumed, Foresight, Known, Left, Unknown, written_by
+from nbcheckpoint.notebook.further import SALT, Opened, fitting, opened
 from nbcheckpoint.notebook.history import (
     CellRun,
     Statement,
@@ -106,7 +108,7 @@ class Planner:
         found = []
         for cell in cells:
             number = 0
-            others = {self._code(cell, at, node) for at, node in enumerate(cell.steps)}
+            others = {self._code(cell, at, node)[0] for at, node in enumerate(cell.steps)}
             for node in cell.tree.body if cell.tree is not None else ():
                 if cell.chosen is None or weave.is_definition(node):
                     self._ahead.run(node)
@@ -118,16 +120,26 @@ class Planner:
                 number += 1
         return found
 
-    def _code(self, cell: CodeCell, number: int, node: ast.stmt) -> str:
+    def _code(self, cell: CodeCell, number: int, node: ast.stmt) -> tuple[str, Opened | None]:
+        """The key of its code; and, where that does not say how far a loop goes, what is known of it."""
         assert cell.chosen is not None  # or it would have no steps
         own = own_text(cell.chosen, number, lines_of(cell.source, node))
-        return code_key(ast.Module(body=[node], type_ignores=[]), own, salt(cell.chosen))
+        found = opened(node, self._value_of) if own is None else None
+        body = [found.node] if found is not None else [node]
+        salted = salt(cell.chosen) + (SALT if found is not None else "")
+        return code_key(ast.Module(body=body, type_ignores=[]), own, salted), found
+
+    def _value_of(self, name: str) -> Any:
+        state = self._ahead.names.get(name)
+        if state is None:
+            return self._namespace.get(name, getattr(builtins, name, None))
+        return state.value if isinstance(state, Known) else None
 
     def _statement(
         self, cell: CodeCell, number: int, node: ast.stmt, chosen: argparse.Namespace, others: set[str]
     ) -> Planned:
         source = lines_of(cell.source, node)
-        verdict = self._best(self._code(cell, number, node), chosen)
+        verdict = self._best(*self._code(cell, number, node), chosen)
         foreign = weave.foreign_magic(node)
         if foreign or verdict is None:
             versions = [item for item in self._all if item.code not in others]
@@ -169,17 +181,22 @@ class Planner:
             self._ahead.set(name, Left(first_line(source, 40)))
         self._called |= {call[:2]: "" for call in (calls_of(last) if last else ())}
 
-    def _best(self, code: str, chosen: argparse.Namespace) -> Verdict | None:
-        verdicts = [self._judge(item, chosen) for item in self._by_code.get(code, ())[:CANDIDATES]]
+    def _best(self, code: str, loop: Opened | None, chosen: argparse.Namespace) -> Verdict | None:
+        verdicts = [self._judge(item, loop, chosen) for item in self._by_code.get(code, ())[:CANDIDATES]]
         order = {"restore": 0, "perhaps": 1, "run": 2}
         return min(verdicts, key=lambda verdict: order[verdict.action], default=None)
 
-    def _judge(self, checkpoint: Checkpoint, chosen: argparse.Namespace) -> Verdict:
+    def _judge(self, saved: Checkpoint, loop: Opened | None, chosen: argparse.Namespace) -> Verdict:
+        checkpoint = fitting(saved, loop.turns) if loop is not None else saved
+        if isinstance(checkpoint, Reason):
+            return Verdict("run", checkpoint.text, saved)
         obstacle = "--force" if chosen.force else _obstacle(checkpoint, chosen.expire)
         if obstacle:
             stale = not chosen.force and not all(map(unchanged, checkpoint.files))
             return Verdict("run", obstacle, checkpoint, stale=stale)
         doubts: list[str] = []
+        if loop is not None and loop.turns is None:
+            doubts.append(f"if {loop.end} is what it was")
         for item in (*checkpoint.inputs, *checkpoint.conditions, *checkpoint.random):
             found = self._same(item, checkpoint)
             if isinstance(found, str):

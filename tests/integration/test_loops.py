@@ -626,6 +626,28 @@ def test_what_went_on_in_the_same_kernel_is_restored_in_the_next(kernel: Kernel)
     assert kernel.run(look).result == wanted
 
 
+def test_what_it_had_done_before_it_went_on_in_the_same_kernel_comes_back_in_the_next(kernel: Kernel) -> None:
+    """Numbers drawn, options set and names deleted before the cut, and not after it."""
+    setup = "import numpy as np; random.seed(3); np.seterr(divide='warn'); out = []; old = 1; kept = [0]"
+    kernel.run(SETUP + setup)
+    (kernel.folder / "closed.txt").write_text("yes")
+    cell = (
+        "%%checkpointed --every 1\nfor i in range(6):\n    if i < 3:\n        out.append(random.random())\n"
+        "        kept.append(i)\n        np.seterr(divide='ignore')\n"
+        "    if i == 1:\n        del old\n    if i == 4 and closed():\n        raise OSError\n    out.append(i)"
+    )
+    assert kernel.run(cell, fails=True).error == "OSError"
+    (kernel.folder / "closed.txt").write_text("")
+    assert kernel.run(cell).status == "resumed"
+    look = "out, kept, i, 'old' in globals(), np.geterr()['divide'], random.random()"
+    wanted = kernel.run(look).result
+    kernel.restart()
+    kernel.run(SETUP + setup)
+    again = kernel.run(cell)
+    assert again.status == "restored", again.line
+    assert kernel.run(look).result == wanted
+
+
 def test_an_interrupt_that_the_code_swallows_is_not_the_end_of_the_loop(kernel: Kernel) -> None:
     kernel.run(SETUP)
     cell = (
