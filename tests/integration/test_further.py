@@ -103,11 +103,12 @@ def test_another_beginning_step_or_body_is_another_loop(kernel: Kernel) -> None:
 
 
 def test_a_range_of_ones_own_is_looked_at_like_anything_else(kernel: Kernel) -> None:
+    """Python's own has no turns at all here, neither time."""
     before = BEFORE + "def range(n): return [n, n + 1]\n"
     kernel.run(SETUP + before)
-    kernel.run(loop("3"))
-    assert in_a_new_kernel(kernel, loop("4"), before).status == "computed"
-    assert kernel.run("[i for i, _ in out]").result == "[4, 5]"
+    kernel.run(loop("-3"))
+    assert in_a_new_kernel(kernel, loop("-4"), before).status == "computed"
+    assert kernel.run("[i for i, _ in out]").result == "[-4, -3]"
 
 
 def test_files_it_writes_are_written_on(kernel: Kernel) -> None:
@@ -123,6 +124,19 @@ def test_files_it_writes_are_written_on(kernel: Kernel) -> None:
     again = in_a_new_kernel(kernel, loop("6", body), "")
     assert again.status == "computed"
     assert "the file it wrote was changed: latest.txt" in again.line
+
+
+def test_a_file_it_writes_now_and_then_may_be_another_behind_the_cut(kernel: Kernel) -> None:
+    """Written by the shorter loop, not since, and again in the turn in which the longer one is killed: `best.pt`."""
+    body = "if i % 2 == 0:\n        with open('best.txt', 'w') as file:\n            file.write(str(i))\n"
+    body += "    work(i)\n    gate(i, 4)"
+    kernel.run(SETUP)
+    kernel.run(loop("3", body, options="--every 1"))
+    kernel.restart()
+    cell = loop("8", body, options="--every 1")
+    cut(kernel, cell, saved=4)
+    assert "continued at 5 of 8" in kernel.run(cell).line
+    assert (kernel.folder / "best.txt").read_text() == "6"
 
 
 def test_one_with_a_loop_inside_goes_on(kernel: Kernel) -> None:
