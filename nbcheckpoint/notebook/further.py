@@ -5,7 +5,7 @@ long as nothing else asks for that number. So it is taken out of the statement b
 identified: where something else does ask for it, it is an input like any other, and the loop is another one. How far
 the loop went is kept beside the checkpoint, and compared when the checkpoint is about to be used. As far as now: it is
 restored. Not as far: it is taken for progress, of a loop that was cut short behind its last turn. Further: it is of
-no use.
+no use. One that was left by a `break` is left in the same turn again, if it comes to that.
 
 Only the plainest form is looked at: the statement is the loop, the range is Python's own, its end a number or a
 variable that holds one. There is no `else`, which would have run at the end.
@@ -26,9 +26,9 @@ from nbcheckpoint.fingerprint.files import FOLDER, MISSING, THERE
 from nbcheckpoint.model import Checkpoint, FileSeen, Progress, Reason
 
 TURNS = "turns"
-"""In the meta of a checkpoint: how many turns the range had."""
+"""In the meta of a checkpoint: how many turns the loop had, which came to the end of its range."""
 LEFT = "left"
-"""The same, if the loop was left by a `break`: one that is to go further would be left there, too, or may be not."""
+"""The same: in which turn, counted from one, it was left by a `break`."""
 SALT = " however far"
 """Part of the key of a statement without the end of its range."""
 _RANGE = range
@@ -103,9 +103,10 @@ def _like(node: Any, **changed: Any) -> Any:
     return ast.copy_location(type(node)(**{**dict(ast.iter_fields(node)), **changed}), node)
 
 
-def says(turns: int, *, to_the_end: bool) -> dict[str, int]:
-    """What is kept with the checkpoint of a loop that is over."""
-    return {TURNS if to_the_end else LEFT: turns}
+def says(turns: int | None, left: int) -> dict[str, int]:
+    """What is kept with the checkpoint of a loop that is over. Neither: something of ours went wrong on the way, and
+    nobody can use it."""
+    return {TURNS: turns} if turns is not None else {LEFT: left} if left else {}
 
 
 def went_all_the_way(checkpoint: Checkpoint) -> bool:
@@ -120,13 +121,14 @@ def fitting(candidate: Checkpoint, turns: int | None) -> Checkpoint | Reason:
     progress = candidate.progress
     if progress is not None:
         return _fitting(candidate, progress, turns)
-    if turns in (candidate.meta.get(TURNS), candidate.meta.get(LEFT)):
+    then, left = candidate.meta.get(TURNS, 0), candidate.meta.get(LEFT, 0)
+    if (TURNS in candidate.meta and turns == then) or 0 < left <= turns:
         return candidate
-    then = candidate.meta.get(TURNS, 0)
     if 0 < then < turns and not candidate.not_saved:
         so_far = Progress(done=then, total=turns)
         return replace(candidate, progress=so_far, files=tuple(map(_may_be_written_again, candidate.files)))
-    return _no_use(f"its range had {then or candidate.meta.get(LEFT)} turns, and has {turns}")
+    had = f"it was left in turn {left}" if left else f"it had {then} turns"
+    return _no_use(f"{had}, and its range has {turns} now")
 
 
 def _fitting(candidate: Checkpoint, progress: Progress, turns: int) -> Checkpoint | Reason:
@@ -135,7 +137,7 @@ def _fitting(candidate: Checkpoint, progress: Progress, turns: int) -> Checkpoin
     if outermost.total == turns:
         return candidate
     if outermost.by != "position" or outermost.done + bool(progress.around) > turns:
-        return _no_use(f"it had come to {outermost.done} of {outermost.total}, and its range has {turns} turns now")
+        return _no_use(f"it had come to {outermost.done} of {outermost.total}, and its range has {turns} now")
     longer = replace(outermost, total=turns)
     whole = replace(progress, around=(longer, *progress.around[1:])) if progress.around else longer
     return replace(candidate, progress=whole)

@@ -108,6 +108,8 @@ class Loop:
         """Has it begun, and not come to its end yet?"""
         self.is_over = False
         """Has it come to the end of its items?"""
+        self.left_in = 0
+        """The turn it was left in, by a `break`, counted from one."""
         self.done = 0
         self.total = 0
         self.start: dict[str, Any] = {}
@@ -252,7 +254,7 @@ class Loop:
         """What it goes through has been made, and given an iterator."""
         self._iterator = iterator
         self._is_own = not in_bar and makes_iterator(self._node, iterable, user_ns)
-        self.done, self.is_over = 0, False  # it may have failed and be tried again
+        self.done, self.is_over, self.left_in = 0, False, 0  # it may have failed and be tried again
         self._given, self._again = False, []
         self.total = length_of(iterable)
         self._is_numbers = type(iterable) is range
@@ -335,6 +337,9 @@ class Loop:
                             self.rung = False
                             if boundary():
                                 raise KeyboardInterrupt
+            except GeneratorExit:
+                self.left_in = self.done + self._stretch.given
+                raise
             except KeyboardInterrupt as error:
                 left = raising(error.with_traceback(None))
             except Exception as error:  # of ours: items are made outside of this frame

@@ -186,7 +186,8 @@ class Loops:
         """The same, and how far they went, behind a loop that may be made longer."""
         if turns is None:
             return {}
-        return {**self.counted, **further.says(turns, to_the_end=self._all[0].is_over)}
+        loop = self._all[0]
+        return {**self.counted, **further.says(turns if loop.is_over else None, loop.left_in)}
 
     @property
     def before_seconds(self) -> float:

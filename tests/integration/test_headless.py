@@ -278,6 +278,25 @@ def test_parameters_are_injected_and_make_runs_of_their_own(notebook: Path) -> N
     ]
 
 
+def test_a_parameter_that_only_says_how_far_a_loop_goes_lets_it_go_on(tmp_path: Path) -> None:
+    """`-p epochs 6` where there were four: the turns are those of a run with six."""
+    body = (
+        "for epoch in range(epochs):\n    time.sleep(0.3)\n    values.append(random.random())\n    print(epoch, values)"
+    )
+    cells = (
+        "epochs = 4",
+        "import random, time\nrandom.seed(7); values = []",
+        body,
+        "print(len(values), random.random())",
+    )
+    write(tmp_path / "work.ipynb", *cells, parameters=0)
+    run(tmp_path, "work.ipynb", "-o", "short.ipynb")
+    longer = run(tmp_path, "work.ipynb", "-o", "long.ipynb", "-p", "epochs", "6")
+    assert "loop continued at 5 of 6" in longer.stdout + longer.stderr
+    run(tmp_path, "work.ipynb", "-o", "straight.ipynb", "-p", "epochs", "6", "--store", str(tmp_path / "other"))
+    assert (tmp_path / "long.ipynb").read_bytes() == (tmp_path / "straight.ipynb").read_bytes()
+
+
 def test_it_is_not_run_twice_at_once(tmp_path: Path) -> None:
     folder = tmp_path
     write(folder / "work.ipynb", *(cell.replace("40", "4000") for cell in CELLS))
