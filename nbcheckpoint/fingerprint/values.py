@@ -40,6 +40,7 @@ from blake3 import blake3
 from nbcheckpoint import bases, over, patience, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import digest_code, functions_of
+from nbcheckpoint.fingerprint.derived import derived, members_of, without_derived
 from nbcheckpoint.fingerprint.reach import (
     code_of,
     dispatcher,
@@ -305,16 +306,18 @@ class Digester:
             hasher.update(self.data(f"{label}.__dataclass_fields__", fields).encode() if fields else b"")
             for name, member in sorted(vars(base).items()):
                 if name not in _CLASS_NOISE:
-                    hasher.update(f"{name}={self._member(label, name, member, functions.get(name))};".encode())
+                    hasher.update(f"{name}={self._member(label, base, name, member, functions.get(name))};".encode())
         return hasher.hexdigest()
 
-    def _member(self, label: str, name: str, member: Any, functions: list[types.FunctionType] | None) -> str:
+    def _member(self, label: str, cls: type, name: str, member: Any, functions: list[types.FunctionType] | None) -> str:
         if functions:
             return "".join(self.function(f"{label}.{name}", function) for function in functions)
         if isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             return str(type(member))
         if name == "__attrs_attrs__":
             member = tuple(member)  # of a class that no pickle finds
+        if name == "_value2member_map_" and issubclass(cls, enum.Flag):
+            member = members_of(cls)
         return self.data(f"{label}.{name}", member)
 
     def deep(self, label: str, value: Any) -> str:
@@ -450,6 +453,8 @@ class _DigestPickler(pickle.Pickler):
             return ("method", obj.__func__, obj.__self__)
         if kind is types.MappingProxyType:
             return ("proxy", gc.get_referents(obj)[0])
+        if kind is property:
+            return ("property", obj.fget, obj.fset, obj.fdel, obj.__doc__)
         if is_mutable(kind):
             return self._mutable(obj)
         return self._content(obj) if unpickled.container_of(kind) is not None else None
@@ -489,6 +494,9 @@ class _DigestPickler(pickle.Pickler):
         self._hidden(obj)
         if unpickled.container_of(type(obj)) is not None:
             return self._content(obj)
+        kind: Any = type(obj)
+        if derived(kind):
+            return ("made", without_derived(obj))
         if bases.is_row(obj):
             within = self._digester.meet_memory(self._label, obj) or ()
             return ("row", *within, self._digester.inner().data(self._label, bases.as_array(obj).copy()))

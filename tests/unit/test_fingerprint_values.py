@@ -6,7 +6,7 @@ import copy
 import functools
 import subprocess
 import sys
-from enum import Enum
+from enum import Enum, Flag
 from typing import Any
 
 import numpy as np
@@ -193,3 +193,20 @@ def test_one_that_is_shared_by_two_inputs_counts_as_shared() -> None:
 def test_there_is_no_time_for_many_when_there_is_none() -> None:
     with pytest.raises(Unidentified):
         Digester(deadline=0.0).digest("v", [MANY])
+
+
+class Right(Flag):
+    READ = 1
+    WRITE = 2
+
+
+def test_a_class_of_flags_is_what_it_was_when_some_were_combined() -> None:
+    before = digest(Right)
+    combined = Right.READ | Right.WRITE
+    assert digest(Right) == before
+    assert digest(combined) == digest(Right(3)) != digest(Right.READ)
+
+
+def test_a_property_is_known_by_its_functions() -> None:
+    one, same, other = (property(f) for f in (lambda self: 1, lambda self: 1, lambda self: 2))
+    assert digest(Box(one)) == digest(Box(same)) != digest(Box(other))
