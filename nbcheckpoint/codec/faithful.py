@@ -41,7 +41,7 @@ from typing import Any
 
 import cloudpickle
 
-from nbcheckpoint import over, unpickled
+from nbcheckpoint import over, plots, unpickled
 from nbcheckpoint.whose import is_user_code
 
 Reducer = Callable[[Any], Any]
@@ -62,6 +62,8 @@ def find(kind: type) -> Reducer | None:
         return _reduce_settings
     if unpickled.is_frame(kind):
         return _reduce_frame
+    if plots.is_plot(kind):
+        return plots.reduce_plot
     if unpickled.container_of(kind) is not None:
         return _reduce_container
     if unpickled.loses_attributes(kind):

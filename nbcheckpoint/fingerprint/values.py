@@ -37,7 +37,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint import bases, over, patience, tensors, unpickled
+from nbcheckpoint import bases, over, patience, plots, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import digest_code, functions_of
 from nbcheckpoint.fingerprint.derived import derived, members_of, without_derived
@@ -497,6 +497,8 @@ class _DigestPickler(pickle.Pickler):
         kind: Any = type(obj)
         if derived(kind):
             return ("made", without_derived(obj))
+        if plots.is_plot(kind):
+            return ("plot", *plots.reduce_plot(obj))
         if bases.is_row(obj):
             within = self._digester.meet_memory(self._label, obj) or ()
             return ("row", *within, self._digester.inner().data(self._label, bases.as_array(obj).copy()))

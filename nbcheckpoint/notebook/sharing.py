@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from typing import Any, NamedTuple
 
-from nbcheckpoint import bases, constants, over, tensors, unpickled
+from nbcheckpoint import bases, constants, over, plots, tensors, unpickled
 from nbcheckpoint.codec.pickle import is_live
 from nbcheckpoint.fingerprint.values import is_mutable
 from nbcheckpoint.notebook.namespace import is_user_name
@@ -234,7 +234,7 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
 
 def _refers_to(obj: Any) -> list[Any] | None:
     """What it refers to, as often as it does, but for strings and numbers; None: who knows."""
-    if over.is_sealed(type(obj)):
+    if over.is_sealed(type(obj)) or plots.is_rule(type(obj)):
         return []
     tensor = tensors.kind()
     if isinstance(obj, _SUSPENDED) or (tensor is not None and isinstance(obj, tensor)):
@@ -312,7 +312,7 @@ def _reachable(values: list[Any], budget: list[int], *, saved: bool = False) -> 
             found[id(obj)] = obj
             stack.append(unpickled.behind(obj))
             continue
-        if isinstance(obj, _IMMUTABLE) or id(obj) in found or id(obj) in passed:
+        if isinstance(obj, _IMMUTABLE) or id(obj) in found or id(obj) in passed or plots.is_rule(type(obj)):
             continue
         budget[0] -= 1 + _length(obj) // _PLAIN_SHARE
         if budget[0] < 0:

@@ -45,6 +45,19 @@ CASES = {
         "made = Order(count=3); made._seen['a'] = {1}",
         "made.model_dump(), made._seen",
     ),
+    "a figure of plotly": Case(
+        "import numpy as np, pandas as pd, plotly.express as px\n"
+        "table = pd.DataFrame({'x': np.arange(8.), 'y': np.arange(8.) ** 2, 'kind': list('abcdabcd')})",
+        "made = px.line(table, x='x', y='y', facet_col='kind', animation_frame='kind')",
+        "made.to_json(), type(made.data[0].x).__name__, float(made.frames[1].data[0].y.sum())",
+    ),
+    "several figures of plotly and their parts": Case(
+        "import plotly.graph_objects as go\nfrom plotly.subplots import make_subplots",
+        "made = [make_subplots(1, 2), go.Figure(go.Scatter(y=[1, 2], meta={'b': 1, 'a': 2}))]\n"
+        "first = made[0].add_trace(go.Bar(y=[1, 2]), row=1, col=2).update_layout(title='T')\n"
+        "made += [made[1].data[0], made[1].layout.title]",
+        "made[0].to_json(), made[1].to_json(), made[2] is made[1].data[0], made[3] is made[1].layout.title",
+    ),
 }
 
 
