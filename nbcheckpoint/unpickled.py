@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from nbcheckpoint import refusing
 from nbcheckpoint.whose import is_user_code
 
 _CONTENT: dict[type, Callable[[Any], Iterable[Any]]] = {
@@ -60,7 +61,7 @@ def attributes_of(obj: Any) -> dict[str, Any]:
         return {}
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(obj, numpy.ndarray):
-        own = kind.__reduce__ in (numpy.ndarray.__reduce__, numpy.ma.MaskedArray.__reduce__)
+        own = kind.__reduce__ in (numpy.ndarray.__reduce__, numpy.ma.MaskedArray.__reduce__) or refusing.refuses(kind)
         if kind is numpy.ndarray or not own or isinstance(obj, numpy.memmap):
             return {}
         return {name: value for name, value in vars(obj).items() if name not in _IN_THE_STATE or value is None}

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from nbcheckpoint import tensors, unpickled
+from nbcheckpoint import refusing, tensors, unpickled
 from nbcheckpoint.bases import address, as_array, in_order, is_array, lies_in, root_of
 from nbcheckpoint.codec import frames
 from nbcheckpoint.codec.faithful import Reducer, with_attributes
@@ -168,9 +168,9 @@ class Memory:
         if type(array) is not numpy.ndarray:
             more = unpickled.attributes_of(array)
             if not flags.writeable:  # of which the pickles of other classes say nothing
-                rebuild, given, state = array.__reduce__()
+                rebuild, given, state = refusing.reduce_array(array)
                 return rebuild, given, (state, more), None, None, _fill_closed_kind
-            return with_attributes(array.__reduce__(), more) if more else NotImplemented
+            return with_attributes(refusing.reduce_array(array), more) if more else NotImplemented
         if flags.c_contiguous or flags.f_contiguous:
             made = typed(array) if typed is not None else NotImplemented
             if made is not NotImplemented:

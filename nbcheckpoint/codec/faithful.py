@@ -26,6 +26,7 @@ import array
 import copyreg
 import decimal
 import gc
+import importlib
 import io
 import itertools
 import operator
@@ -41,8 +42,8 @@ from typing import Any
 
 import cloudpickle
 
-from nbcheckpoint import over, plots, unpickled
-from nbcheckpoint.whose import is_user_code
+from nbcheckpoint import over, plots, refusing, unpickled
+from nbcheckpoint.whose import home_of, is_user_code
 
 Reducer = Callable[[Any], Any]
 _METHODS = ("keys", "values", "items")
@@ -54,6 +55,8 @@ def find(kind: type) -> Reducer | None:
         return _exact[kind]
     if kind in over.reducers():
         return over.reducers()[kind]
+    if kind in refusing.reducers():
+        return refusing.reducers()[kind]
     if issubclass(kind, BaseException):
         return _reduce_exception
     if kind.__name__ in ("Random", "RandomState"):
@@ -73,6 +76,20 @@ def find(kind: type) -> Reducer | None:
     if any(_shared_states(kind)):
         return _reduce_joint
     return _refuse_file if issubclass(kind, io.IOBase) and kind not in (io.StringIO, io.BytesIO) else None
+
+
+def held_as(function: types.FunctionType) -> tuple[str, str] | None:
+    """The module of a library that has it under another name than it says: `functools.wraps` around a class."""
+    module = sys.modules.get(home_of(function))
+    if module is None or is_user_code(module):
+        return None
+    name = next((name for name, held in list(vars(module).items()) if held is function), None)
+    return (home_of(function), name) if name is not None else None
+
+
+def held_by(module: str, name: str) -> Any:
+    """What an installed module has under that name."""
+    return getattr(importlib.import_module(module), name)
 
 
 def _reduce_view(view: Any) -> Any:

@@ -226,8 +226,10 @@ def _dump(
     pickler.memory.check()
     found_out = pickler.memory.anchors()
     if found_out.of.keys() != anchors.of.keys():  # then also who joined whom may matter
+        pickler.clear_memo()  # which holds what it has met: the next one asks who else does
         return _dump(values, writer, definitions, references, found_out, weakly)
     if pickler.leads_weakly():
+        pickler.clear_memo()
         return _dump(values, writer, definitions, references, anchors, Weak(held=True))
     found = tuple(sorted(pickler.used)), tuple(sorted(pickler.live))
     return Encoded(stream.close(), tuple(blobs), (), (), *found)
@@ -286,6 +288,10 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
                 return NotImplemented  # pickle's own way: by reference
             if isinstance(obj, types.FunctionType) and _module_around(obj) is not None:
                 return _reduce_nameless(obj)
+        if kind is types.FunctionType and not is_live(obj):
+            place = faithful.held_as(obj)
+            if place is not None:
+                return faithful.held_by, place
         if kind is types.CellType:
             return types.CellType, (), _cell(obj), None, None, _fill_cell
         if is_of_rows(kind):

@@ -14,17 +14,29 @@ from typing import Any
 from nbcheckpoint.whose import home_of, name_of
 
 _DERIVED = {
+    "statsmodels.genmod.generalized_linear_model.GLM": {"_tmp_like_exog"},
     "pydantic.fields.ModelPrivateAttr": {"_default_factory_takes_validated_data"},
     "pydantic._internal._decorators.Decorator": {"cls_ref"},
 }
 """Attributes by the class that has them, and all that are made from it."""
+_ANY_ORDER = frozenset({"statsmodels.tsa.statespace.mlemodel.MLEResults"})
+"""Classes that set attributes in the order of a set of their names: that follows the hash seed."""
+
+
+@lru_cache(maxsize=4096)
+def has_derived(kind: Any) -> bool:
+    """Is there anything about its instances that is of no consequence?"""
+    return bool(derived(kind)) or not _ANY_ORDER.isdisjoint(_homes(kind))
 
 
 @lru_cache(maxsize=4096)
 def derived(kind: Any) -> frozenset[str]:
     """Attributes of its instances that are of no consequence."""
-    homes = (f"{home_of(cls)}.{name_of(cls)}" for cls in type.mro(kind)[:-1])
-    return frozenset().union(*(_DERIVED.get(home, ()) for home in homes))
+    return frozenset().union(*(_DERIVED.get(home, ()) for home in _homes(kind)))
+
+
+def _homes(kind: Any) -> list[str]:
+    return [f"{home_of(cls)}.{name_of(cls)}" for cls in type.mro(kind)[:-1]]
 
 
 def without_derived(obj: Any) -> tuple[Any, ...]:
@@ -33,7 +45,9 @@ def without_derived(obj: Any) -> tuple[Any, ...]:
     kind: Any = type(obj)
     out = derived(kind)
     parts = state if isinstance(state, tuple) else (state,)
-    kept = [{n: v for n, v in part.items() if n not in out} if isinstance(part, dict) else part for part in parts]
+    kept = [
+        {n: v for n, v in sorted(part.items()) if n not in out} if isinstance(part, dict) else part for part in parts
+    ]
     return function, args, kept, list(items or ()), list(pairs or ())
 
 

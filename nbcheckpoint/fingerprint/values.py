@@ -37,10 +37,10 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint import bases, over, patience, plots, tensors, unpickled
+from nbcheckpoint import bases, over, patience, plots, refusing, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import digest_code, functions_of
-from nbcheckpoint.fingerprint.derived import derived, members_of, without_derived
+from nbcheckpoint.fingerprint.derived import has_derived, members_of, without_derived
 from nbcheckpoint.fingerprint.reach import (
     code_of,
     dispatcher,
@@ -61,6 +61,7 @@ _ATOMS = frozenset(
     {type(None), bool, int, float, complex, str, bytes, tuple, type(...), type(NotImplemented), range, slice}
 )
 _SORTABLE = (int, str, bytes)
+_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _CLASS_NOISE = frozenset(
     {"__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__"}
     | {"__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__qualname__"}
@@ -312,7 +313,7 @@ class Digester:
     def _member(self, label: str, cls: type, name: str, member: Any, functions: list[types.FunctionType] | None) -> str:
         if functions:
             return "".join(self.function(f"{label}.{name}", function) for function in functions)
-        if isinstance(member, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+        if isinstance(member, _DESCRIPTORS):
             return str(type(member))
         if name == "__attrs_attrs__":
             member = tuple(member)  # of a class that no pickle finds
@@ -401,7 +402,7 @@ class _DigestPickler(pickle.Pickler):
     def __init__(self, hasher: Any, digester: Digester, label: str) -> None:
         super().__init__(_Hashing(hasher), protocol=5, buffer_callback=_Buffers(hasher, digester, label).take)
         self.fast = True
-        self.dispatch_table = {**copyreg.dispatch_table, **over.reducers()}
+        self.dispatch_table = {**copyreg.dispatch_table, **over.reducers(), **refusing.shown()}
         if "torch" in sys.modules:
             self.dispatch_table |= tensors.reducers()
         self._hasher = hasher
@@ -453,6 +454,8 @@ class _DigestPickler(pickle.Pickler):
             return ("method", obj.__func__, obj.__self__)
         if kind is types.MappingProxyType:
             return ("proxy", gc.get_referents(obj)[0])
+        if kind in _DESCRIPTORS:
+            return ("descriptor", home_of(obj.__objclass__), name_of(obj.__objclass__), obj.__name__)
         if kind is property:
             return ("property", obj.fget, obj.fset, obj.fdel, obj.__doc__)
         if is_mutable(kind):
@@ -495,7 +498,7 @@ class _DigestPickler(pickle.Pickler):
         if unpickled.container_of(type(obj)) is not None:
             return self._content(obj)
         kind: Any = type(obj)
-        if derived(kind):
+        if has_derived(kind):
             return ("made", without_derived(obj))
         if plots.is_plot(kind):
             return ("plot", *plots.reduce_plot(obj))
@@ -508,6 +511,9 @@ class _DigestPickler(pickle.Pickler):
                 kind, content = type(obj).__qualname__, self._digester.inner().data(self._label, obj.copy())
                 closed = () if obj.flags.writeable else ("read-only",)
                 return ("view", *shared, kind, repr(obj.dtype.descr), obj.shape, obj.strides, content, *closed)
+            if obj.dtype.char in "gG":
+                way = (obj.flags.c_contiguous, obj.flags.f_contiguous, obj.strides, obj.flags.writeable)
+                return ("wide", type(obj), obj.shape, way, bases.without_padding(obj))
             if self._digester.provisional and obj.dtype.kind == "O" and obj.nbytes >= SOME_POINTERS:
                 return self._pointers(obj)
             if not (obj.flags.c_contiguous or obj.flags.f_contiguous):

@@ -30,6 +30,7 @@ from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from nbcheckpoint import bases, constants, over, plots, tensors, unpickled
+from nbcheckpoint.codec.faithful import held_as
 from nbcheckpoint.codec.pickle import is_live
 from nbcheckpoint.fingerprint.values import is_mutable
 from nbcheckpoint.notebook.namespace import is_user_name
@@ -320,7 +321,7 @@ def _reachable(values: list[Any], budget: list[int], *, saved: bool = False) -> 
         if isinstance(obj, _CODE):
             passed[id(obj)] = obj
             found.update((id(part), part) for part in _made_at_run_time(obj))
-            if not (saved and _is_found_by_name(obj)):
+            if not (_is_of_its_module(obj) or (saved and _is_found_by_name(obj))):
                 stack.extend(_held_by(obj))
             continue
         (found if is_mutable(type(obj)) else passed)[id(obj)] = obj
@@ -409,7 +410,12 @@ def _held_by(obj: Any) -> Iterator[Any]:
 
 def _is_found_by_name(obj: Any) -> bool:
     obj = type(obj) if isinstance(obj, enum.Enum) else obj
-    return isinstance(obj, (type, types.FunctionType)) and is_live(obj)
+    return _is_of_its_module(obj) or (isinstance(obj, (type, types.FunctionType)) and is_live(obj))
+
+
+def _is_of_its_module(obj: Any) -> bool:
+    """A library's own function, under another name than it says? What it holds is the library's, too."""
+    return type(obj) is types.FunctionType and not is_live(obj) and held_as(obj) is not None
 
 
 def _is_notebook(obj: type | types.ModuleType) -> bool:

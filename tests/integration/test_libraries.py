@@ -58,6 +58,29 @@ CASES = {
         "made += [made[1].data[0], made[1].layout.title]",
         "made[0].to_json(), made[1].to_json(), made[2] is made[1].data[0], made[3] is made[1].layout.title",
     ),
+    "a model that was given a formula": Case(
+        "import numpy as np, pandas as pd, statsmodels.formula.api as smf\n"
+        "def half(x): return x / 2\n"
+        "rows = pd.DataFrame({'x': np.arange(20.), 'kind': list('abcd') * 5, 'y': np.sin(np.arange(20.))})",
+        "made = smf.ols('y ~ half(x) + center(x ** 2) + bs(x, df=4) + C(kind)', rows).fit()",
+        "made.params.round(6).to_dict(), made.predict(rows.head(3)).round(6).tolist(), made.model.formula",
+    ),
+    "a design of patsy": Case(
+        "import patsy, numpy as np\nat = {'x': np.arange(4.), 'kind': list('abab')}",
+        "made = patsy.dmatrix('standardize(x) + C(kind)', at)",
+        "made.design_info.column_names, made.tolist(), type(made).__name__,"
+        " patsy.build_design_matrices([made.design_info], at)[0].tolist()",
+    ),
+    "a generalised linear model": Case(
+        "import numpy as np, statsmodels.api as sm\nX = np.column_stack([np.ones(20), np.arange(20.)])",
+        "made = sm.GLM(np.arange(20.) % 2, X, family=sm.families.Binomial()).fit()",
+        "made.params.round(6).tolist(), made.predict(X[:3]).round(6).tolist()",
+    ),
+    "a model of a time series": Case(
+        "import numpy as np\nfrom statsmodels.tsa.arima.model import ARIMA",
+        "made = ARIMA(np.sin(np.arange(30.)), order=(1, 0, 0)).fit()",
+        "made.params.round(4).tolist(), made.states.filtered.shape",
+    ),
 }
 
 
@@ -70,9 +93,10 @@ def _cells(name: str, *, edited: bool) -> dict[str, str]:
         "used": f"%%checkpointed\nused = {use}",
         "used as well": f"%%checkpointed\nas_well = [{case.use}]",
         "shown": f"print(used, as_well, {case.use})",
+        "forgotten": "del made, used, as_well; first = None",
         "made again": again,
         "used again": f"%%checkpointed\nused_again = {case.use.replace('made', 'again')}",
-        "done": "del made, again, used, as_well, used_again; first = None",
+        "done": "del again, used_again; first = None",
     }
 
 

@@ -210,3 +210,16 @@ def test_a_class_of_flags_is_what_it_was_when_some_were_combined() -> None:
 def test_a_property_is_known_by_its_functions() -> None:
     one, same, other = (property(f) for f in (lambda self: 1, lambda self: 1, lambda self: 2))
     assert digest(Box(one)) == digest(Box(same)) != digest(Box(other))
+
+
+def test_what_lies_between_wide_numbers_does_not_count() -> None:
+    one, other = (np.full(64, filled, "u1").view(np.longdouble)[:4] for filled in (0, 255))
+    one[...], other[...] = [1, 2, 3, 4], [1, 2, 3, 4]
+    assert digest(one) == digest(other) == digest(np.arange(1, 5, dtype=np.longdouble))
+    assert digest(one) != digest(one[::-1].copy())
+    assert digest(one) != digest(one.astype(np.float64)) != digest(one.reshape(2, 2))
+
+
+def test_the_attributes_of_a_librarys_wrapper_of_a_class_are_known() -> None:
+    wrapped = functools.wraps(Box)(lambda inside: Box(inside))
+    assert digest([wrapped]) == digest([wrapped]) != digest([functools.wraps(Box)(lambda inside: [inside])])
