@@ -353,7 +353,7 @@ class LoopHooks(Hooks):
         live: dict[str, Any] = {}
         for one, its in zip(loop.chain, (*progress.around, progress), strict=True):
             held = its.at_hand if its.by == "position" else ()
-            live |= {name: part for name, part in one.parts().items() if name in held}
+            live |= {name: part for name, part in one.parts().items() if name in held and loops_.is_as_left(name, part)}
         for name in leaves.not_there(checkpoint):  # the loops around it have bound theirs on the way here
             self.shell.user_ns.pop(name, None)
         self._bind(checkpoint, {**loops_.loaded, **live})

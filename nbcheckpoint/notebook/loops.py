@@ -144,6 +144,12 @@ class Loops:
         """The iterator of a loop around the one to go on with, how far it had come, and the item it is at."""
         return self.loaded[of_loop(ITERATOR, loop)], progress, self.loaded[of_loop(ITEM, loop)]
 
+    def is_as_left(self, name: str, part: Any) -> bool:
+        """Is a part of an item that was made again what the body had left of it when it was saved?"""
+        if type(part) in PLAIN or name not in self.loaded:
+            return True
+        return _digest(name, part) == _digest(name, self.loaded[name]) != ""
+
     def made_anew(self, loop: Loop) -> Collection[str]:
         """Names whose values nobody asks for behind an iteration of that loop, as far as the own code goes."""
         return self._made_anew if self._is_all and not loop.is_inner else ()

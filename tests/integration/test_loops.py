@@ -175,6 +175,24 @@ NAMED = {
 }
 
 
+LAST = {
+    "of a list": ("", "[dict(n=0), dict(n=1), dict(n=2)]"),
+    "of a map": ("def load(n): return dict(n=n)\n", "map(load, range(3))"),
+}
+
+
+@pytest.mark.parametrize("name", LAST)
+def test_an_item_that_the_body_has_changed_is_not_taken_from_those_made_again(kernel: Kernel, name: str) -> None:
+    setup, items = LAST[name]
+    cell = (
+        f"%%checkpointed --every 1\nif True:\n    for row in {items}:\n"
+        "        row['square'] = work(row['n'])\n    gate(1, 1)"
+    )
+    cut(kernel, cell, setup=setup)
+    assert kernel.run(cell).status == "resumed"
+    assert kernel.run("row").result == "{'n': 2, 'square': 4}"
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_a_loop_over_named_tuples_goes_on(kernel: Kernel, name: str) -> None:
     """Their class has a dict of its own, which they were said to share with it."""
