@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from nbcheckpoint import bars
 from nbcheckpoint.whose import home_of, is_user_code, package_of
 
 _PICKLES = frozenset({"__reduce__", "__reduce_ex__", "__getstate__"})
@@ -36,7 +37,7 @@ _GONE = "TERMINATE"
 
 def reducers() -> dict[type, Reducer]:
     """For exactly these types. Each returns what `__reduce_ex__` would, or raises PicklingError."""
-    return _of(tuple(module in sys.modules for module in _LATER))
+    return {**_of(tuple(module in sys.modules for module in _LATER)), **bars.reducers()}
 
 
 def live_part(obj: Any) -> str:

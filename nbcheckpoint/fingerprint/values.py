@@ -37,7 +37,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint import bases, over, patience, plots, refusing, tensors, unpickled
+from nbcheckpoint import bars, bases, over, patience, plots, refusing, tensors, unpickled
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import digest_code, functions_of
 from nbcheckpoint.fingerprint.derived import has_derived, members_of, without_derived
@@ -402,7 +402,7 @@ class _DigestPickler(pickle.Pickler):
     def __init__(self, hasher: Any, digester: Digester, label: str) -> None:
         super().__init__(_Hashing(hasher), protocol=5, buffer_callback=_Buffers(hasher, digester, label).take)
         self.fast = True
-        self.dispatch_table = {**copyreg.dispatch_table, **over.reducers(), **refusing.shown()}
+        self.dispatch_table = {**copyreg.dispatch_table, **over.reducers(), **refusing.shown(), **bars.identities()}
         if "torch" in sys.modules:
             self.dispatch_table |= tensors.reducers()
         self._hasher = hasher

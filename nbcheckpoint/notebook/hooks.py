@@ -10,7 +10,7 @@ import ast
 import builtins
 from typing import Any, NamedTuple
 
-from nbcheckpoint import patience
+from nbcheckpoint import bars, patience
 from nbcheckpoint.engine.identity import code_key
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.errors import Error, StoreError
@@ -122,6 +122,8 @@ class Hooks:
                 rng.restore(name, value)
             elif name.startswith(settings.PREFIX):
                 settings.restore(name, value)
+            elif name.startswith(bars.PREFIX):
+                bars.put(user_ns.get(name.removeprefix(bars.PREFIX)), value)
             elif ":" not in name:
                 old = user_ns.get(name)
                 user_ns[name] = value

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from nbcheckpoint import tensors
+from nbcheckpoint import bars, tensors
 from nbcheckpoint.engine.trail import PLAIN
 from nbcheckpoint.fingerprint.reach import code_of, reach, reads_of
 from nbcheckpoint.notebook.sharing import inside
@@ -101,17 +101,9 @@ def _beyond_us(traceback: types.TracebackType | None) -> types.TracebackType | N
 def unwrap_bar(iterable: Any) -> tuple[Any, Any]:
     """(the tqdm bar, what it goes through), or (None, the thing itself). A bar that is switched off shows nothing, and
     has nothing but what it goes through."""
-    if package_of(type(iterable)) != "tqdm" or getattr(iterable, "iterable", None) is None:
+    if not bars.is_bar(iterable) or iterable.iterable is None:
         return None, iterable
-    return (None if getattr(iterable, "disable", False) else iterable), iterable.iterable
-
-
-def wrap_bar(bar: Any, items: Iterator[Any], done: int) -> Iterator[Any]:
-    """The bar again, over what is left, standing where it stood."""
-    bar.iterable = items
-    bar.initial += done
-    bar.n = bar.last_print_n = bar.initial
-    return iter(bar)
+    return (None if iterable.disable else iterable), iterable.iterable
 
 
 def is_ordered(node: ast.expr, user_ns: dict[str, Any], inside: Collection[str] = ()) -> bool:

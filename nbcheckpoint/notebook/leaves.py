@@ -15,10 +15,11 @@ import re
 import sys
 import time
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nbcheckpoint import bars
 from nbcheckpoint.codec.frames import Counts
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_before, drawn_since
@@ -111,6 +112,13 @@ class Running:
     def written(self) -> frozenset[str]:
         """Names that its code may bind or delete."""
         return self.own.writes | self.identity.mentions.writes
+
+    def bars(self, user_ns: dict[str, Any], *, but: Collection[str]) -> dict[str, Any]:
+        """Where the progress bars stand that it has moved on and not made: those of before it, and of its `with`s."""
+        entered = self.loops.bound_by_with if self.loops is not None else ()
+        known = {**self.identity.values, **{name: user_ns.get(name) for name in entered}}
+        there = {name: bar for name, bar in known.items() if bars.is_bar(bar) and user_ns.get(name) is bar}
+        return {bars.PREFIX + name: bars.where(bar) for name, bar in there.items() if name not in but}
 
 
 class Place(NamedTuple):
@@ -257,6 +265,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     running.watch.minds = removes and _ALL_THE_SAME.isdisjoint(said)
     seen = running.watch.seen(unfinished=loop is not None, writes_again=loop is None or not loop.is_through)
     shown |= besides.options
+    shown |= running.bars(user_ns, but=values)
     step = place.step
     checkpoint = Checkpoint(
         id="",
@@ -337,7 +346,8 @@ def changed_inputs(running: Running, user_ns: dict[str, Any]) -> tuple[set[str],
     for name, attributes in running.modules_before.items():
         if attributes.keys() != after[name].keys() or any(after[name][n] is not v for n, v in attributes.items()):
             return set(), f"it changed the module {name}"
-    changed = [item.name for item in looked if item.digest != identity.before[item.name] or not item.digest]
+    differs = [item.name for item in looked if item.digest != identity.before[item.name] or not item.digest]
+    changed = [name for name in differs if not bars.is_bar(identity.values[name])]
     for name in changed:
         value = identity.values[name]
         if isinstance(value, _NOT_DATA) or "." in name or "@" in name:

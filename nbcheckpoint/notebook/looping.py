@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from nbcheckpoint import bars
 from nbcheckpoint.codec import frames
 from nbcheckpoint.engine.identity import is_missed
 from nbcheckpoint.engine.loop import ExplicitLoop
@@ -20,7 +21,7 @@ from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import around, leaves, line
 from nbcheckpoint.notebook.cell import INTERRUPT, Cell, hint, quick_size
 from nbcheckpoint.notebook.hooks import Hooks
-from nbcheckpoint.notebook.items import raising, unwrap_bar, wrap_bar
+from nbcheckpoint.notebook.items import raising, unwrap_bar
 from nbcheckpoint.notebook.leaves import Running
 from nbcheckpoint.notebook.loop import ITERATOR, NEEDED, Loop
 from nbcheckpoint.notebook.loops import Loops
@@ -119,7 +120,7 @@ class LoopHooks(Hooks):
                 return iterable  # the loop says so itself
             made = iter(inside)
             items = self._walk(loops_, loops_[which], made, inside, in_bar=bar is not None)
-            return wrap_bar(bar, items, loops_[which].done) if bar is not None else items
+            return bars.wrap(bar, items, loops_[which].done) if bar is not None else items
         except BaseException as error:
             return raising(error)  # type: ignore[no-any-return]
 
@@ -280,7 +281,7 @@ class LoopHooks(Hooks):
             assert progress is not None
             self._skip_done(loops_, loop, progress)
         items = loop.walk(lambda: self._between(loops_, loop), self._fault)
-        loop.rest = wrap_bar(bar, items, loop.done) if bar is not None else items
+        loop.rest = bars.wrap(bar, items, loop.done) if bar is not None else items
 
     def _skip_done(self, loops_: Loops, loop: Loop, progress: Progress) -> None:
         """Skip what is done, and bind what it had left; or begin anew and say why.

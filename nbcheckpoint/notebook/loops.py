@@ -36,6 +36,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from nbcheckpoint import bars
 from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.engine.trail import PLAIN
 from nbcheckpoint.fingerprint.code import free_names, names_in_tree
@@ -164,11 +165,17 @@ class Loops:
         there = self._entered & user_ns.keys()
         self._as_entered = {name: _digest(name, user_ns[name]) for name in there}
 
+    @property
+    def bound_by_with(self) -> set[str]:
+        """Names that `with`s around them have bound."""
+        return set(self._as_entered)
+
     def entered(self, wanted: set[str], user_ns: dict[str, Any]) -> tuple[set[str], str]:
         """Names to be saved which the `with`s around them bind anew, to what they have now; or why one cannot be gone
         on with: it would be entered with one object, and left with another in its place."""
         bound = {name for name in self._as_entered.keys() & wanted if type(user_ns.get(name)) not in PLAIN}
-        same = {name for name in bound if _digest(name, user_ns[name]) == self._as_entered[name] != ""}
+        same = {name for name in bound if bars.is_bar(user_ns[name])}
+        same |= {name for name in bound - same if _digest(name, user_ns[name]) == self._as_entered[name] != ""}
         changed = sorted(bound - same)
         return same, f"`with … as {changed[0]}` is entered once more to go on" if changed else ""
 

@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from typing import Any, NamedTuple
 
-from nbcheckpoint import bases, constants, over, plots, tensors, unpickled
+from nbcheckpoint import bars, bases, constants, over, plots, tensors, unpickled
 from nbcheckpoint.codec.faithful import held_as
 from nbcheckpoint.codec.pickle import is_live
 from nbcheckpoint.fingerprint.values import is_mutable
@@ -238,7 +238,7 @@ def _refers_to(obj: Any) -> list[Any] | None:
     if over.is_sealed(type(obj)) or plots.is_rule(type(obj)):
         return []
     tensor = tensors.kind()
-    if isinstance(obj, _SUSPENDED) or (tensor is not None and isinstance(obj, tensor)):
+    if isinstance(obj, _SUSPENDED) or bars.is_bar(obj) or (tensor is not None and isinstance(obj, tensor)):
         return None
     if package_of(type(obj)) == "torch":
         return None  # its memory is held by tensors without a word to Python
@@ -326,6 +326,9 @@ def _reachable(values: list[Any], budget: list[int], *, saved: bool = False) -> 
             continue
         (found if is_mutable(type(obj)) else passed)[id(obj)] = obj
         if over.is_sealed(type(obj)):
+            continue
+        if bars.is_bar(obj):  # it shows itself by all that the kernel has
+            stack.append(obj.iterable)
             continue
         if issubclass(type(obj), lenders):
             stack.extend(_inside_lent(obj, lent, budget))

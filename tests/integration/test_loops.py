@@ -193,6 +193,53 @@ def test_an_item_that_the_body_has_changed_is_not_taken_from_those_made_again(ke
     assert kernel.run("row").result == "{'n': 2, 'square': 4}"
 
 
+BARS = {
+    "with a note": (
+        "bar = tqdm(range(10))\nfor i in bar:\n    out.append(work(i))\n    gate(i, 7)\n    bar.set_postfix(at=i)",
+        "out, i, bar.n",
+    ),
+    "in a with": (
+        "with tqdm(range(10)) as bar:\n    for i in bar:\n        bar.set_description(f'{i}')\n"
+        "        out.append(work(i))\n        gate(i, 7)",
+        "out, i, bar.n",
+    ),
+    "moved by hand": (
+        "bar = tqdm(total=10)\nfor i in range(10):\n    out.append(work(i))\n    gate(i, 7)\n"
+        "    bar.update()\nbar.close()",
+        "out, i, bar.n",
+    ),
+    "moved by hand, in a with": (
+        "with tqdm(total=10) as bar:\n    for i in range(10):\n        out.append(work(i))\n"
+        "        gate(i, 7)\n        bar.update(1)",
+        "out, i, bar.n, bar.total",
+    ),
+    "counted": (
+        "for i, n in enumerate(tqdm(range(10))):\n    out.append(work(i))\n    gate(i, 7)",
+        "out, i, n",
+    ),
+}
+
+
+@pytest.mark.parametrize("module", ["tqdm", "tqdm.auto"])
+@pytest.mark.parametrize("name", BARS)
+def test_a_progress_bar_is_in_nobodys_way(kernel: Kernel, name: str, module: str) -> None:
+    """It stands where it stood, and what has used one is restored when it is over."""
+    loop, look = BARS[name]
+    setup, cell = f"from {module} import tqdm; out = []\n", f"%%checkpointed --every 1\n{loop}"
+    wanted = uninterrupted(kernel, cell, look, setup=setup)
+    (kernel.folder / "tally.txt").unlink()
+    cut(kernel, cell, setup=setup, saved=7)
+    again = kernel.run(cell)
+    assert "loop continued at 8" in again.line
+    assert kernel.run(look).result == wanted
+    assert len(worked(kernel.folder)) == 11
+    kernel.restart()
+    kernel.run(SETUP + setup)
+    kernel.run(cell)
+    assert kernel.run(look).result == wanted
+    assert len(worked(kernel.folder)) == 11
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_a_loop_over_named_tuples_goes_on(kernel: Kernel, name: str) -> None:
     """Their class has a dict of its own, which they were said to share with it."""
