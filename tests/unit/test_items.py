@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from tqdm import tqdm
 
-from nbcheckpoint.notebook.items import is_ordered, length_of, unwrap_bar, wrap_bar
+from nbcheckpoint import bars
+from nbcheckpoint.notebook.items import is_ordered, length_of, unwrap_bar
 
 NAMES: dict[str, Any] = {
     "np": np,
@@ -63,7 +64,7 @@ def test_it_is_not(text: str) -> None:
 @pytest.mark.parametrize("done", [0, 2])
 def test_a_bar_that_was_told_where_to_begin_comes_to_its_end(done: int) -> None:
     bar, items = unwrap_bar(tqdm([1, 2, 3], initial=5, total=8, disable=False, file=io.StringIO()))
-    assert list(wrap_bar(bar, iter(items[done:]), done)) == items[done:]
+    assert list(bars.wrap(bar, iter(items[done:]), done)) == items[done:]
     assert bar.n == 8
 
 
