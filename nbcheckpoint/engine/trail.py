@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import xxhash
@@ -28,8 +28,16 @@ _PLAIN_SECONDS = 0.5e-6
 """What noting a number or a short string takes."""
 
 
+TOUCHED = "*"
+"""Behind a digest: items were not left as they were made, as far as is known."""
+
+
 class Trail:
-    """A running digest of the items gone through. Gives up where that would take too much of the loop's time."""
+    """A running digest of the items gone through. Gives up where that would take too much of the loop's time.
+
+    And whether the loop has left each of them as it was: whoever makes the items may still hold them, and makes others
+    if they were changed (`dirs.remove(…)` in a loop over `os.walk`).
+    """
 
     def __init__(self) -> None:
         self._hasher = xxhash.xxh3_128()
@@ -37,6 +45,12 @@ class Trail:
         self._plain = 0
         self._began = time.perf_counter()
         self.problem = ""
+        self.touched = False
+        """Was an item changed by the time the next was asked for? True also if that would take too long to tell."""
+        self._at: tuple[Any, str] | None = None
+        """The item noted last, and what it was then, if it can change."""
+        self._looking = 0.0
+        self._is_dear = False
 
     def note(self, item: T) -> T:
         """The item itself, noted."""
@@ -54,7 +68,9 @@ class Trail:
             return
         started = time.perf_counter()
         try:
-            self._hasher.update(Digester().digest("item", item).encode())
+            found = Digester().digest("item", item)
+            self._at = item, found
+            self._hasher.update(found.encode())
         except Unidentified as error:
             self.problem = f"its items cannot be compared ({error.why})"
         except Exception as error:  # of an item's own: the loop goes on with it
@@ -62,6 +78,28 @@ class Trail:
         now = time.perf_counter()
         self._spent += now - started
         self._check(now)
+
+    def done_with(self, holds: Callable[[Any], bool]) -> None:
+        """The next item is about to be made."""
+        self.look(holds)
+        self._at = None
+
+    def look(self, holds: Callable[[Any], bool]) -> None:
+        """At the item it is at: was it changed? And is it one that whoever makes them `holds`?"""
+        if self._at is None or self.problem or self._is_dear:
+            return
+        started = time.perf_counter()
+        item, found = self._at
+        try:
+            changed = Digester().digest("item", item) != found
+        except Exception:  # one more that cannot be compared
+            changed = True
+        if changed and holds(item):
+            self.problem = "it changes items that are still in use where they come from: put them in a list first"
+        now = time.perf_counter()
+        self._looking += now - started
+        self._is_dear = self._looking > _FREE_SECONDS + _SHARE * (now - self._began)
+        self.touched = self.touched or changed or self._is_dear
 
     def _check(self, now: float) -> None:
         spent = self._spent + self._plain * _PLAIN_SECONDS

@@ -212,6 +212,21 @@ def read_by(iterator: Any) -> set[str]:
     return set(reach(item for code, globals_, _ in found for item in reads_of(code, globals_)))
 
 
+def holds(iterator: Any, item: Any) -> bool:
+    """Does it still hold an item it has given, or a part of it, as far as can be seen?"""
+    parts = {id(part) for part in (item, *(item if type(item) in (tuple, list) else ())) if type(part) not in PLAIN}
+    return any(id(obj) in parts for one in sources(iterator) for obj in _parts(one))
+
+
+def sources(iterator: Any) -> list[Any]:
+    """What an iterator asks for its items. `enumerate` and `zip` keep the tuple they made last, to use it again: they
+    do not have it from there."""
+    if type(iterator) not in (enumerate, zip):
+        return [iterator]
+    asked = iterator.__reduce__()[1]
+    return [source for part in (asked[:1] if type(iterator) is enumerate else asked) for source in sources(part)]
+
+
 def _parts(iterator: Any) -> Iterator[Any]:
     """What an iterator is made of: other iterators, functions, the object that gives the items."""
     seen: dict[int, Any] = {}

@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from nbcheckpoint import tensors
 from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.pace import Pace
-from nbcheckpoint.engine.trail import PLAIN, Draws, Trail, advance, asked, follow, made
+from nbcheckpoint.engine.trail import PLAIN, TOUCHED, Draws, Trail, advance, asked, follow, made
 from nbcheckpoint.fingerprint.code import bound_by_target
 from nbcheckpoint.model import Progress
 from nbcheckpoint.notebook import sharing
 from nbcheckpoint.notebook.items import (
     MADE_BEFORE,
     entered_with,
+    holds,
     is_ordered,
     length_of,
     makes_iterator,
@@ -30,6 +31,7 @@ from nbcheckpoint.notebook.items import (
     parts_of,
     raising,
     read_by,
+    sources,
 )
 from nbcheckpoint.notebook.stretch import NOTHING, UNKNOWN, Items, Numbers, Stretch
 
@@ -125,6 +127,8 @@ class Loop:
         self._trail: Trail | None = None
         self._draws: Draws | None = None
         """Who draws random numbers, where making an item may."""
+        self._as_made = False
+        """Are its items as they were made by whoever may hold them, all of them?"""
         self._by = "condition"
         self._given = False
         """Is the iterator one that was saved?"""
@@ -158,6 +162,7 @@ class Loop:
 
     def _where(self, user_ns: dict[str, Any]) -> Progress:
         trail = self._trail.digest if self._trail is not None and self._by == "position" else ""
+        trail += TOUCHED if trail and not self._as_made else ""
         by: Any = self._by
         held = tuple(sorted(self._bound(user_ns))) if not self._once else ()
         return Progress(done=self.done, total=self.total, trail=trail, by=by, loop=self.number, at_hand=held)
@@ -174,14 +179,19 @@ class Loop:
 
     def held(self, user_ns: dict[str, Any]) -> set[str]:
         """Those of the names at hand that are still bound to the item, or to a part of it, itself."""
-        return self._bound(user_ns) & self.items_at_hand
+        bound = self._bound(user_ns)
+        return bound if self._as_made else bound & self.items_at_hand
 
     def _bound(self, user_ns: dict[str, Any]) -> set[str]:
         """Names that are bound to the item it is at, or to a part of it."""
         return {n for n, part in self.parts().items() if user_ns.get(n, self) is part}
 
     def all_held(self, user_ns: dict[str, Any]) -> set[str]:
-        """Those of all loops around it too."""
+        """Those of all loops around it too. The first to be asked between two iterations."""
+        for loop in self.chain:
+            if loop._trail is not None and loop._draws is not None:
+                loop._trail.look(loop._holds)
+                loop._as_made = not (loop._trail.touched or loop._trail.problem)
         return set().union(*(loop.held(user_ns) for loop in self.chain))
 
     def extra(self) -> dict[str, Any]:
@@ -224,8 +234,9 @@ class Loop:
     ) -> tuple[set[str], str]:
         if self._iterator is None:
             return together, ""
-        roots = [self._iterator]
-        related = sharing.sharing((), user_ns, roots=roots, private=self._is_own, lookers_on=lookers_on)
+        roots = sources(self._iterator)
+        own = self._is_own and roots == [self._iterator]
+        related = sharing.sharing((), user_ns, roots=roots, private=own, lookers_on=lookers_on)
         if related is None:
             return together, "too many objects to tell which variables share them"
         uncertain = self.is_inner and (not self._ordered or bool(self._made_of & together))
@@ -275,8 +286,10 @@ class Loop:
         if self._trail is None and not progress.trail:
             self._iterator = self.pass_by(self._iterator, progress)
             return True
-        self._iterator, trail, self._last = follow(self._iterator, progress.done, progress.trail, drawing=drawing)
+        digest = progress.trail.removesuffix(TOUCHED)
+        self._iterator, trail, self._last = follow(self._iterator, progress.done, digest, drawing=drawing)
         self._trail = trail or Trail()
+        self._trail.touched = trail is not None and progress.trail.endswith(TOUCHED)
         return trail is not None
 
     def pass_by(self, iterator: Iterator[Any], progress: Progress) -> Iterator[Any]:
@@ -363,7 +376,16 @@ class Loop:
             return items
         if self._draws is None:
             return map(self._trail.note, items)
-        return map(self._noted_made, map(self._draws.asked, itertools.repeat(None)), items)
+        return map(self._noted_made, map(self._asked, itertools.repeat(None)), items)
+
+    def _asked(self, _: None) -> None:
+        assert self._draws is not None
+        assert self._trail is not None
+        self._trail.done_with(self._holds)
+        self._draws.asked()
+
+    def _holds(self, item: Any) -> bool:
+        return holds(self._iterator, item)
 
     def _noted_made(self, _: None, item: Any) -> Any:
         assert self._draws is not None

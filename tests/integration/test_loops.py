@@ -240,6 +240,81 @@ def test_a_progress_bar_is_in_nobodys_way(kernel: Kernel, name: str, module: str
     assert len(worked(kernel.folder)) == 11
 
 
+ROWS = "rows = [{'n': n} for n in range(10)]; out = []\n"
+MAKERS = {
+    "parts of a list": (
+        "def parts(of):\n    for at in range(0, 10):\n        part = of[at:at + 1]\n        yield part\n",
+        "for part in parts(rows):\n    out.append(work(part[0]['n']))\n    gate(part[0]['n'], 7)",
+        "out, part, part[0] is rows[-1]",
+    ),
+    "some of a list": (
+        "def good(of):\n    for row in of:\n        if row['n'] >= 0:\n            yield row\n",
+        "for row in good(rows):\n    out.append(work(row['n']))\n    gate(row['n'], 7)",
+        "out, row, row is rows[-1]",
+    ),
+    "a generator expression": (
+        "",
+        "for row in (row for row in rows if row['n'] >= 0):\n    out.append(work(row['n']))\n    gate(row['n'], 7)",
+        "out, row, row is rows[-1]",
+    ),
+    "made in it, with what came before": (
+        "def made(n):\n    total = 0\n    for at in range(n):\n        total += at\n"
+        "        row = {'n': at, 'total': total}\n        yield row\n",
+        "for at, row in enumerate(made(10)):\n    out.append(work(row['n']))\n    gate(at, 7)",
+        "out, at, row",
+    ),
+    "chunks of a table": (
+        "import pandas as pd\npd.DataFrame({'n': range(20)}).to_csv('table.csv')\n",
+        "for at, part in enumerate(pd.read_csv('table.csv', chunksize=2)):\n"
+        "    out.append(work(int(part.n.iloc[0])))\n    gate(at, 7)",
+        "out, at, part.to_dict()",
+    ),
+    "chunks that it changes": (
+        "import pandas as pd\npd.DataFrame({'n': range(20)}).to_csv('table.csv')\n",
+        "for at, part in enumerate(pd.read_csv('table.csv', chunksize=2)):\n    part['square'] = part.n ** 2\n"
+        "    out.append(work(int(part.square.iloc[0])))\n    gate(at, 7)",
+        "out, at, part.to_dict()",
+    ),
+    "a folder with what is in it": (
+        "for n in range(9): os.makedirs(f'tree/{n}', exist_ok=True)\n",
+        "for top, dirs, files in os.walk('tree'):\n    out.append(top)\n    work(len(out))\n    gate(len(out), 8)",
+        "sorted(out), sorted(dirs)",
+    ),
+    "files below a folder": (
+        "from pathlib import Path\nfor n in range(10): os.makedirs(f'tree/{n}', exist_ok=True)\n",
+        "for path in Path('tree').rglob('*'):\n    out.append(path.name)\n    work(len(out))\n    gate(len(out), 8)",
+        "sorted(out)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_items_that_whoever_makes_them_still_holds_are_made_again(kernel: Kernel, name: str) -> None:
+    setup, loop, look = MAKERS[name]
+    cell = f"%%checkpointed --every 1\n{loop}"
+    wanted = uninterrupted(kernel, cell, look, setup=ROWS + setup)
+    (kernel.folder / "tally.txt").unlink()
+    cut(kernel, cell, setup=ROWS + setup, saved=7)
+    again = kernel.run(cell)
+    assert "loop continued at 8" in again.line
+    assert kernel.run(look).result == wanted
+    assert len(worked(kernel.folder)) == 11
+
+
+def test_items_that_the_loop_changes_and_whoever_makes_them_looks_at_begin_anew(kernel: Kernel) -> None:
+    """Made again they would be others: nobody would take the folders out once more."""
+    setup = "for n in '0123': os.makedirs(f'tree/{n}/inside', exist_ok=True)\nout = []\n"
+    cell = (
+        "%%checkpointed --every 1\nfor top, dirs, files in os.walk('tree'):\n"
+        "    dirs[:] = sorted(set(dirs) - {'3'})\n    out.append(top)\n    work(len(out))\n    gate(len(out), 4)\n"
+        "    dirs = files = None"
+    )
+    wanted = uninterrupted(kernel, cell, "out", setup=setup)
+    cut(kernel, cell, setup=setup)
+    kernel.run(cell)
+    assert kernel.run("out").result == wanted
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_a_loop_over_named_tuples_goes_on(kernel: Kernel, name: str) -> None:
     """Their class has a dict of its own, which they were said to share with it."""
