@@ -286,12 +286,11 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
                 if home_of(obj) == "__main__":
                     self.live.add(obj.__qualname__)
                 return NotImplemented  # pickle's own way: by reference
-            if isinstance(obj, types.FunctionType) and _module_around(obj) is not None:
-                return _reduce_nameless(obj)
-        if kind is types.FunctionType and not is_live(obj):
-            place = faithful.held_as(obj)
+            place = faithful.held_as(obj) if isinstance(obj, types.FunctionType) else None
             if place is not None:
                 return faithful.held_by, place
+            if isinstance(obj, types.FunctionType) and _module_around(obj) is not None:
+                return _reduce_nameless(obj)
         if kind is types.CellType:
             return types.CellType, (), _cell(obj), None, None, _fill_cell
         if is_of_rows(kind):
