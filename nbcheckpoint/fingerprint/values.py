@@ -42,6 +42,7 @@ from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import digest_code, functions_of
 from nbcheckpoint.fingerprint.derived import has_derived, members_of, without_derived
 from nbcheckpoint.fingerprint.reach import (
+    BY_ATTRS,
     code_of,
     dispatcher,
     dispatches,
@@ -311,6 +312,8 @@ class Digester:
         return hasher.hexdigest()
 
     def _member(self, label: str, cls: type, name: str, member: Any, functions: list[types.FunctionType] | None) -> str:
+        if functions and name == "__hash__" and functions[0].__code__.co_filename.startswith(BY_ATTRS):
+            return "hash"  # with the hash of a text in it
         if functions:
             return "".join(self.function(f"{label}.{name}", function) for function in functions)
         if isinstance(member, _DESCRIPTORS):

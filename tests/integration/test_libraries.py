@@ -45,6 +45,11 @@ CASES = {
         "made = Order(count=3); made._seen['a'] = {1}",
         "made.model_dump(), made._seen",
     ),
+    "a frozen class of attrs": Case(
+        "import attrs\n@attrs.frozen\nclass Point:\n    x: int\n    seen: list = attrs.field(factory=list)",
+        "made = Point(1)",
+        "repr(made)",
+    ),
     "a figure of plotly": Case(
         "import numpy as np, pandas as pd, plotly.express as px\n"
         "table = pd.DataFrame({'x': np.arange(8.), 'y': np.arange(8.) ** 2, 'kind': list('abcdabcd')})",
