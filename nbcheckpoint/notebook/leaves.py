@@ -234,7 +234,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         bound &= set(chosen.save) | carried
     wanted = (bound - set(chosen.skip)) | mutated  # who shares what is skipped has changed with it
     if loop is not None and running.loops is not None:
-        entered, problem = running.loops.entered(wanted, user_ns)
+        entered, problem = running.loops.entered(wanted, user_ns, _brought(running) | loop.body_reads)
         if problem:
             return Draft(None, {}, problem)
         wanted -= entered
@@ -331,9 +331,13 @@ def _besides(running: Running, user_ns: dict[str, Any], resumed: Checkpoint | No
 def _carried(running: Running, loop: Loop) -> set[str]:
     """Names that an iteration may read as the one before has left them."""
     assert running.loops is not None
+    return _brought(running) | (running.own.reads - set(running.loops.made_anew(loop)))
+
+
+def _brought(running: Running) -> set[str]:
+    """Names that are read by functions and classes among its inputs."""
     brought = (code for value in running.identity.values.values() for code, _, _ in code_of(value))
-    reads = set().union(*(names_in(code).reads for code in brought))
-    return reads | (running.own.reads - set(running.loops.made_anew(loop)))
+    return set().union(*(names_in(code).reads for code in brought))
 
 
 def changed_inputs(running: Running, user_ns: dict[str, Any]) -> tuple[set[str], str]:

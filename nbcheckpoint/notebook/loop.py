@@ -33,6 +33,7 @@ from nbcheckpoint.notebook.items import (
     read_by,
     sources,
 )
+from nbcheckpoint.notebook.reentered import gives_a_file
 from nbcheckpoint.notebook.stretch import NOTHING, UNKNOWN, Items, Numbers, Stretch
 
 ITERATOR = "loop:iterator"
@@ -152,6 +153,14 @@ class Loop:
         return self.key in self._deep
 
     @property
+    def body_reads(self) -> set[str]:
+        """Names that what is done in the outermost one mentions, other than what it goes through."""
+        node = self.chain[0]._node
+        asked = [] if isinstance(node, ast.For) else [node.test]
+        parts = (part for whole in (*asked, *node.body) for part in ast.walk(whole))
+        return {part.id for part in parts if isinstance(part, ast.Name)}
+
+    @property
     def may_draw(self) -> bool:
         """May making its items draw random numbers?"""
         return self._draws is not None
@@ -269,7 +278,8 @@ class Loop:
         self._given, self._again = False, []
         self.total = length_of(iterable)
         self._is_numbers = type(iterable) is range
-        self._trail = None if self._ordered else Trail()
+        certain = self._ordered or all(map(gives_a_file, sources(iterator)))
+        self._trail = None if certain else Trail()
         self._draws = Draws() if self._trail is not None and type(self._iterator) not in MADE_BEFORE else None
         self._by = "position"
 

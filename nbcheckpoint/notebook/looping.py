@@ -333,10 +333,13 @@ class LoopHooks(Hooks):
             raise
 
     def _bind_progress(self, loops_: Loops, loop: Loop) -> None:
-        checkpoint = loops_.resume
+        checkpoint, running = loops_.resume, self._cell.running
         assert checkpoint is not None
+        if not loops_.opens_again(self.shell.user_ns):
+            if running is not None:
+                running.reason = explain.simple("input", "the `with` around it has opened something else")
+            raise _BeginsAnew
         self._bind_state(loops_, loop, checkpoint)
-        running = self._cell.running
         if running is not None:
             # It is the same work now, under the inputs it began with: in the kernel it was cut in they have changed.
             running.identity = running.identity._replace(inputs=checkpoint.inputs, digest=checkpoint.inputs_digest)
@@ -454,7 +457,9 @@ class LoopHooks(Hooks):
         outputs = [] if cell.chosen.no_output else running.recorder.so_far()
         store = self.session.store
         with frames.beside(running.counts):
-            result = store.save(unfinished, {**draft.values, **loop.extra()}, outputs=outputs, wait=False)
+            result = store.save(
+                unfinished, {**draft.values, **loop.extra(), **loops_.opened}, outputs=outputs, wait=False
+            )
         saved = result.checkpoint
         lost = [item for item in saved.not_saved if is_missed(item.name) or item.name.startswith(NEEDED)]
         if lost:

@@ -42,7 +42,7 @@ from nbcheckpoint.engine.trail import PLAIN
 from nbcheckpoint.fingerprint.code import free_names, names_in_tree
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, Progress
-from nbcheckpoint.notebook import further, sharing
+from nbcheckpoint.notebook import further, reentered, sharing
 from nbcheckpoint.notebook.items import (
     REENTERED,
     entered_with,
@@ -82,6 +82,8 @@ class Loops:
         self._entered = names_entered(statement)
         self._as_entered: dict[str, str] = {}
         """The names that `with`s around them have bound, and what they had then."""
+        self.opened: dict[str, Any] = {}
+        """What they have opened and have to open again, as it was found when it was last saved."""
         self._around: list[Any] = []
         """What those were entered with."""
         self._all: list[Loop] = []
@@ -165,16 +167,26 @@ class Loops:
         there = self._entered & user_ns.keys()
         self._as_entered = {name: _digest(name, user_ns[name]) for name in there}
 
+    def opens_again(self, user_ns: dict[str, Any]) -> bool:
+        """Has what stands around the loop to go on with opened again what it had opened?"""
+        found = {name: one for name, one in self.loaded.items() if name.startswith(reentered.PREFIX)}
+        names = {key: key.removeprefix(reentered.PREFIX) for key in found}
+        return all(reentered.is_again(user_ns.get(names[key]), found[key], names[key]) for key in found)
+
     @property
     def bound_by_with(self) -> set[str]:
         """Names that `with`s around them have bound."""
         return set(self._as_entered)
 
-    def entered(self, wanted: set[str], user_ns: dict[str, Any]) -> tuple[set[str], str]:
+    def entered(self, wanted: set[str], user_ns: dict[str, Any], reached: Collection[str]) -> tuple[set[str], str]:
         """Names to be saved which the `with`s around them bind anew, to what they have now; or why one cannot be gone
         on with: it would be entered with one object, and left with another in its place."""
+        there = {name: user_ns[name] for name in wanted & user_ns.keys()} if self._entered else {}
+        again = {name: reentered.opened(name, value, reached) for name, value in there.items()}
+        self.opened = {reentered.PREFIX + name: one for name, one in again.items() if one is not None}
         bound = {name for name in self._as_entered.keys() & wanted if type(user_ns.get(name)) not in PLAIN}
-        same = {name for name in bound if bars.is_bar(user_ns[name])}
+        same = {name for name, one in again.items() if one is not None}
+        same |= {name for name in bound if bars.is_bar(user_ns[name])}
         same |= {name for name in bound - same if _digest(name, user_ns[name]) == self._as_entered[name] != ""}
         changed = sorted(bound - same)
         return same, f"`with … as {changed[0]}` is entered once more to go on" if changed else ""

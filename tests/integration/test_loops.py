@@ -315,6 +315,89 @@ def test_items_that_the_loop_changes_and_whoever_makes_them_looks_at_begin_anew(
     assert kernel.run("out").result == wanted
 
 
+OPENED = {
+    "lines": (
+        "for line in file:\n        out.append(work(int(line)))\n        gate(int(line), 7)",
+        "out, line, file.closed",
+    ),
+    "lines, counted": (
+        "for n, line in enumerate(file):\n        out.append(work(int(line)))\n        gate(n, 7)",
+        "out, line, file.closed",
+    ),
+    "rows": (
+        "for row in csv.reader(file):\n        out.append(work(int(row[0])))\n        gate(int(row[0]), 7)",
+        "out, row, file.closed",
+    ),
+    "rows behind the first": (
+        "rows = csv.reader(file)\n    first = next(rows)\n    work(0)\n"
+        "    for row in rows:\n        out.append(work(int(row[0])))\n        gate(int(row[0]), 7)",
+        "out, row, first, file.closed",
+    ),
+    "records": (
+        "for row in csv.DictReader(file, ['n']):\n        out.append(work(int(row['n'])))\n"
+        "        gate(int(row['n']), 7)",
+        "out, row, file.closed",
+    ),
+    "blocks": (
+        "while block := file.read(2):\n        out.append(work(int(block)))\n        gate(int(block), 7)",
+        "out, block, file.closed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_a_loop_in_a_with_that_reads_a_file_goes_on(kernel: Kernel, name: str) -> None:
+    loop, look = OPENED[name]
+    setup = "import csv; out = []\nwith open('lines.txt', 'w') as f:\n    f.writelines(f'{n}\\n' for n in range(10))\n"
+    cell = f"%%checkpointed --every 1\nwith open('lines.txt') as file:\n    {loop}"
+    wanted = uninterrupted(kernel, cell, look, setup=setup)
+    done = 6 if "first" in name else 7
+    cut(kernel, cell, setup=setup, saved=done)
+    assert f"loop continued at {done + 1}" in kernel.run(cell).line
+    assert kernel.run(look).result == wanted
+
+
+def test_a_loop_that_also_reads_the_file_by_itself_begins_anew(kernel: Kernel) -> None:
+    """Lines that are skipped would not bring the file where it was."""
+    setup = "out = []\nopen('lines.txt', 'w').writelines(f'{n}\\n' for n in range(20))\n"
+    cell = (
+        "%%checkpointed --every 1\nwith open('lines.txt') as file:\n    for line in file:\n"
+        "        n = work(int(line))\n        out.append((n, next(file)))\n        gate(n, 100)"
+    )
+    wanted = uninterrupted(kernel, cell, "out", setup=setup)
+    cut(kernel, cell.replace("gate(n, 100)", "gate(n // 10, 10)"), setup=setup)
+    kernel.run(cell.replace("gate(n, 100)", "gate(n // 10, 10)"))
+    assert kernel.run("out").result == wanted
+
+
+@pytest.mark.parametrize("what", ["an archive", "threads", "chunks"])
+def test_a_loop_in_a_with_that_opens_the_same_again_goes_on(kernel: Kernel, what: str) -> None:
+    setup, head, loop = {
+        "an archive": (
+            "import zipfile; out = []\nif not os.path.exists('all.zip'):\n"
+            "    with zipfile.ZipFile('all.zip', 'w') as z:\n"
+            "        for n in range(10): z.writestr(str(n), str(n))\n",
+            "zipfile.ZipFile('all.zip')",
+            "for n, name in enumerate(it.namelist()):\n        out.append(work(int(it.read(name))))\n"
+            "        gate(n, 7)",
+        ),
+        "threads": (
+            "from concurrent.futures import ThreadPoolExecutor; out = []\n",
+            "ThreadPoolExecutor(2)",
+            "for n in range(10):\n        out.append(work(sum(it.map(abs, [-n, 0]))))\n        gate(n, 7)",
+        ),
+        "chunks": (
+            "import pandas as pd; out = []\npd.DataFrame({'n': range(20)}).to_csv('table.csv')\n",
+            "pd.read_csv('table.csv', chunksize=2)",
+            "for part in it:\n        n = int(part.n.iloc[0]) // 2\n        out.append(work(n))\n        gate(n, 7)",
+        ),
+    }[what]
+    cell = f"%%checkpointed --every 1\nwith {head} as it:\n    {loop}"
+    cut(kernel, cell, setup=setup, saved=7)
+    assert "loop continued at 8" in kernel.run(cell).line
+    assert kernel.run("out").result == str([n * n for n in range(10)])
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_a_loop_over_named_tuples_goes_on(kernel: Kernel, name: str) -> None:
     """Their class has a dict of its own, which they were said to share with it."""
