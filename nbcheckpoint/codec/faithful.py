@@ -307,7 +307,13 @@ def _fill_losing(obj: Any, state: tuple[Any, dict[str, Any]]) -> None:
 
 def _reduce_frame(frame: Any) -> Any:
     more = unpickled.attributes_of(frame)
-    return with_attributes(frame.__reduce_ex__(5), more) if more else NotImplemented
+    unset = [name for name in frame._metadata if not hasattr(frame, name)]  # pandas writes None for them
+    if not more and not unset:
+        return NotImplemented
+    made = frame.__reduce_ex__(5)
+    for name in unset:
+        made[2].pop(name, None)
+    return with_attributes(made, more)
 
 
 def _says_what_it_keeps(kind: type) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MethodType
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from nbcheckpoint.codec.pickle import NotebookPickler
@@ -490,3 +491,15 @@ def test_what_a_weak_reference_leads_to_counts() -> None:
     for make in (weakref.ref, weakref.proxy):
         digests = {Digester().digest("x", [make(node)]) for node in (one, other)}
         assert len(digests) == 2
+
+
+class Measured(pd.DataFrame):  # type: ignore[misc]  # pandas may have no types
+    _metadata = ("unit",)
+
+
+def test_a_frame_of_a_class_of_ones_own_has_only_the_attributes_it_was_given() -> None:
+    with_unit, without = Measured({"x": [1]}), Measured({"x": [1]})
+    with_unit.unit = "m"
+    found = restored(a=with_unit, b=without)
+    assert found["a"].unit == "m"
+    assert not hasattr(found["b"], "unit")
