@@ -6,20 +6,12 @@ the programs need once and forks for every kernel, which takes a few millisecond
 
 from __future__ import annotations
 
-import collections
 import contextlib
-import datetime
-import enum
-import functools
 import gc
-import hashlib
 import importlib
-import io
-import numbers
 import os
 import pickle
 import random
-import re
 import resource
 import shutil
 import signal
@@ -30,14 +22,14 @@ import tempfile
 import threading
 import traceback
 import types
-import weakref
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.crash.faults.ledger import Progress, Tally, no_progress
-from tests.properties.programs import Process, Program, by_seed, smaller, write
+from tests.properties.describer import ADDRESS, OF_THE_USER, Describer, anywhere, digest, rest_of
+from tests.properties.programs import IMPORTS, IMPORTS_OF_THEMES, Process, Program, by_seed, smaller, write
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,8 +51,6 @@ class Died(NamedTuple):
     why: str = ""
 
 
-OF_THE_USER = ("__main__", "lib", "kit", "kit.part")
-"""Modules whose classes and variables are the program's own."""
 ENDLESS = "does not end"
 """A loop that adds to what it goes through: fine, as long as it is so without us too."""
 CPU_SECONDS = 5
@@ -77,189 +67,6 @@ class Request(NamedTuple):
 # The child: one kernel
 
 
-class Describer:
-    """Values as text that says what is equal and what is one and the same, and nothing about this process."""
-
-    def __init__(self, user_ns: dict[str, Any]) -> None:
-        self._user_ns = user_ns
-        self._met: dict[int, tuple[int, Any]] = {}
-        self._memory: dict[int, tuple[int, int, Any]] = {}
-
-    def describe(self, value: Any) -> str:
-        kind = type(value)
-        if value is None or kind in (bool, int, str, bytes, float, complex, range, slice):
-            return repr(value)
-        if kind is tuple:
-            return f"({','.join(map(self.describe, value))})"
-        if isinstance(value, types.ModuleType):
-            return f"module {value.__name__}"
-        if not _is_mutable(value):
-            return self._content(value)
-        known = self._met.get(id(value))
-        if known is not None:
-            return f"#{known[0]}"
-        number = len(self._met)
-        self._met[id(value)] = number, value
-        return f"#{number}={self._content(value)}"
-
-    def _content(self, value: Any) -> str:
-        import numpy as np
-        import pandas as pd
-
-        if isinstance(value, (list,)):
-            return f"[{','.join(map(self.describe, value))}]"
-        if isinstance(value, dict):
-            kind = type(value).__name__ + str(getattr(value, "default_factory", ""))
-            return kind + "{{{}}}".format(",".join(f"{self.describe(k)}:{self.describe(v)}" for k, v in value.items()))
-        if isinstance(value, (set, frozenset)):
-            return "{{{}}}".format(",".join(sorted(map(self.describe, value))))
-        if isinstance(value, np.ndarray):
-            return self._array(value)
-        if isinstance(value, np.generic):
-            return f"{value.dtype} {value!r}"
-        if isinstance(value, pd.DataFrame):
-            columns = [
-                f"{self.describe(n)} {value.dtypes.iloc[i]} {self._inside(value.iloc[:, i])}"
-                for i, n in enumerate(value.columns)
-            ]
-            return f"frame {columns} {self._inside(value.index)} {value.attrs}"
-        if isinstance(value, (pd.Series, pd.Index)):
-            return f"{type(value).__name__} {value.dtype} {value.name!r} {self._inside(value)}"
-        return self._code(value) or self._instance(value)
-
-    def _inside(self, column: Any) -> str:
-        return ",".join(self.describe(item) for item in column.tolist())
-
-    def _array(self, value: Any) -> str:
-        root = value
-        while getattr(root, "base", None) is not None:
-            root = root.base
-        at = value.__array_interface__["data"][0]
-        number, start, _ = self._memory.setdefault(id(root), (len(self._memory), at, root))
-        items = ",".join(map(self.describe, value.ravel().tolist()))
-        lies = [stride for stride, length in zip(value.strides, value.shape, strict=True) if length > 1]
-        return f"array {value.dtype}{value.shape} {value.flags.writeable} {lies} memory{number}+{at - start} {items}"
-
-    def _code(self, value: Any) -> str:
-        if isinstance(value, types.FunctionType):
-            mine = value.__globals__ is self._user_ns
-            body = hashlib.sha1(repr(_plain_code(value.__code__)).encode()).hexdigest()[:8]
-            cells = [self._cell(cell) for cell in value.__closure__ or ()]
-            more = (value.__defaults__, value.__kwdefaults__, dict(sorted(vars(value).items())))
-            return f"function {value.__qualname__} {body} {mine} {cells} {self.describe(tuple(more))}"
-        if isinstance(value, type):
-            if value.__module__ not in OF_THE_USER:
-                return f"class {value.__module__}.{value.__qualname__}"
-            noise = (
-                "__dict__",
-                "__weakref__",
-                "__slotnames__",
-                "__doc__",
-                "__module__",
-                "__dataclass_fields__",
-                "__dataclass_params__",
-            )
-            inside = {k: v for k, v in sorted(vars(value).items()) if k not in noise}
-            return f"class {value.__qualname__} {[self.describe(b) for b in value.__bases__]} {self.describe(inside)}"
-        if isinstance(value, types.MethodType):
-            return f"method {value.__func__.__qualname__} {self.describe(value.__self__)}"
-        if isinstance(value, types.BuiltinMethodType):
-            return f"builtin {value.__name__} {self.describe(value.__self__)}"
-        if isinstance(value, property):
-            return f"property {self.describe(value.fget)}"
-        return ""
-
-    def _cell(self, cell: Any) -> str:
-        known = self._met.get(id(cell))
-        if known is not None:
-            return f"#{known[0]}"
-        self._met[id(cell)] = len(self._met), cell
-        try:
-            return f"#{len(self._met) - 1} cell {self.describe(cell.cell_contents)}"
-        except ValueError:
-            return "empty"
-
-    def _instance(self, value: Any) -> str:
-
-        import numpy as np
-
-        if isinstance(value, random.Random):
-            return f"Random {_digest(value.getstate())}"
-        if isinstance(value, np.random.Generator):
-            return f"Generator {value.bit_generator.state}"
-        if isinstance(value, functools.partial):
-            return f"partial {self.describe(value.func)} {self.describe(value.args)} {self.describe(value.keywords)}"
-        if isinstance(value, _CACHED):  # not whoever answers to that name: some answer to every name
-            return f"cached {value.cache_info()} {self.describe(value.__wrapped__)}"
-        if isinstance(value, types.GeneratorType):
-            return "generator"
-        if isinstance(value, weakref.ref):
-            return f"weak {self.describe(value())}"
-        if isinstance(value, type(threading.Lock())):
-            return f"lock {value.locked()}"
-        if isinstance(value, Future):
-            return f"future {self.describe(value.exception() or value.result())}"
-        if isinstance(value, ThreadPoolExecutor):
-            return f"executor {value._shutdown}"
-        if isinstance(value, BaseException):
-            behind = (value.__cause__, value.__context__, value.__suppress_context__)
-            return f"{type(value).__name__} {self.describe(value.args)} {self.describe(behind)}"
-        if isinstance(value, memoryview):
-            return f"memory {value.readonly} {bytes(value)!r} {self.describe(value.obj)}"
-        if isinstance(value, (type({}.keys()), type({}.values()), type({}.items()))):
-            return f"{type(value).__name__} {self.describe(gc.get_referents(value)[0])}"
-        if isinstance(value, (collections.deque, bytearray)):
-            return f"{type(value).__name__} {getattr(value, 'maxlen', '')} [{','.join(map(self.describe, value))}]"
-        if isinstance(value, collections.ChainMap):
-            return f"chain {self.describe(value.maps)}"
-        if isinstance(value, enum.Enum):
-            return f"{self.describe(type(value))} {value!r}"
-        if isinstance(value, tuple):
-            return f"{self.describe(type(value))}({','.join(map(self.describe, value))})"
-        if type(value).__module__ in OF_THE_USER:
-            slots = {
-                name: getattr(value, name)
-                for kind in type(value).__mro__
-                for name in getattr(kind, "__slots__", ())
-                if hasattr(value, name)
-            }
-            return f"{self.describe(type(value))} {self.describe(dict(getattr(value, '__dict__', {}), **slots))}"
-        if isinstance(value, io.IOBase):
-            return f"file {getattr(value, 'name', '')} {value.closed}"
-        if hasattr(value, "__next__"):
-            try:
-                state = value.__reduce__()[1:]
-                # One that is over and one that is at the beginning of a list nobody else has, and nobody fills.
-                state = state[:1] if state == (([],), 0) else state
-                return f"{type(value).__name__} {self.describe(state)}"
-            except (RuntimeError, TypeError) as error:
-                return f"{type(value).__name__} {error}"
-        if isinstance(value, (datetime.date, datetime.timedelta, numbers.Number)) or "pandas" in type(value).__module__:
-            return f"{type(value).__qualname__} {value!r}"
-        return type(value).__qualname__
-
-
-def _is_mutable(value: Any) -> bool:
-    """Does it matter which of two equal ones one has?"""
-    import numpy as np
-
-    if isinstance(value, (numbers.Number, datetime.date, datetime.timedelta, np.generic, enum.Enum, tuple, frozenset)):
-        return False
-    return not getattr(getattr(type(value), "__dataclass_params__", None), "frozen", False)
-
-
-def _plain_code(code: types.CodeType) -> Any:
-    constants = [_plain_code(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
-    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants
-
-
-_CACHED = type(functools.lru_cache(int))
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha1(repr(value).encode()).hexdigest()[:12]
-
-
 def look(user_ns: dict[str, Any], hidden: set[str], outputs: list[Any], lines: list[str]) -> Seen:
     """Everything that could tell one way of running from the other."""
     import numpy as np
@@ -267,13 +74,15 @@ def look(user_ns: dict[str, Any], hidden: set[str], outputs: list[Any], lines: l
     from nbcheckpoint.notebook.namespace import is_user_name
 
     state = (
-        _digest(random.getstate()),
-        _digest([repr(part) for part in np.random.get_state()]),
-        _digest(np.random.get_state()[1].tolist()),
+        digest(random.getstate()),
+        digest([repr(part) for part in np.random.get_state()]),
+        digest(np.random.get_state()[1].tolist()),
     )  # type: ignore[index]
     describer = Describer(user_ns)
     names = sorted(name for name in user_ns if is_user_name(name) and name not in hidden)
     described = {name: "-" if name.startswith("u") else describer.describe(user_ns[name]) for name in names}
+    described["Out"] = describer.describe(dict(user_ns["Out"]))
+    described["_"] = describer.describe(user_ns.get("_"))
     for module in (sys.modules[name] for name in OF_THE_USER[1:] if name in sys.modules):
         held = sorted((name, value) for name, value in vars(module).items() if not name.startswith("__"))
         described |= {f"{module.__name__}.{name}": describer.describe(value) for name, value in held}
@@ -283,29 +92,6 @@ def look(user_ns: dict[str, Any], hidden: set[str], outputs: list[Any], lines: l
     files = {path.name: ADDRESS.sub(b"", path.read_bytes()) for path in sorted(Path().glob("*.txt"))}
     described = {name: anywhere(text) for name, text in described.items()}
     return Seen(described, [[tuple(map(anywhere, item)) for item in cell] for cell in outputs], state, lines, files)
-
-
-ADDRESS = re.compile(rb"0x[0-9a-f]{6,}")
-
-
-def anywhere(text: Any) -> Any:
-    """A text without what differs from process to process: addresses, and the number of a cell's source."""
-    if not isinstance(text, str):
-        return text
-    text = re.sub(r"0x[0-9a-f]{6,}|ipython-input-[\w-]+", "…", text)
-    return re.sub(r"(?<={)('\w+'(?:, '\w+')+)(?=})", lambda found: ", ".join(sorted(found[1].split(", "))), text)
-
-
-def rest_of(iterator: Any) -> list[Any]:
-    found = []
-    try:
-        for item in iterator:
-            found.append(item)
-            if len(found) > 50:
-                break
-    except Exception as error:
-        found.append(type(error).__name__)
-    return found
 
 
 class Stream:
@@ -369,7 +155,10 @@ def kernel(request: Request) -> Seen:
     for cell in request.process.cells:
         notes.append([])
         text = "\n".join(cell)
-        text = f"%%checkpointed --every 1\n{text}" if request.mode == "cells" else "# plain\n" + text
+        if request.mode == "cells":
+            text = f"%%checkpointed --every 1\n{text}"
+        elif not text.startswith("%%"):
+            text = "# plain\n" + text
         result = shell.run_cell(text, store_history=True)
         error = result.error_before_exec or result.error_in_exec
         if error is not None and request.process.goes_on:
@@ -524,6 +313,7 @@ def _prepare() -> None:
 def _needed() -> list[str]:
     """Modules that come to be imported on the way: a kernel that does a bit of everything tells."""
     cells = (
+        f"{IMPORTS}\n{IMPORTS_OF_THEMES}",
         "import pandas as pd, numpy as np\nx = [1]",
         "for i in range(3): x.append(i)",
         "f = pd.DataFrame({'x': x})\nf",

@@ -35,6 +35,7 @@ from tests.properties.program_texts import (
     SHOWS,
     UNSEEDED,
 )
+from tests.properties.themes import THEMES, Theme
 
 T = TypeVar("T")
 Pick = Callable[[int], int]
@@ -45,6 +46,12 @@ IMPORTS = (
     "import math, os, random, sys, threading, typing, weakref\n"
     "from concurrent.futures import ThreadPoolExecutor\n"
     "import numpy as np, pandas as pd\nfrom IPython.display import display"
+)
+IMPORTS_OF_THEMES = (
+    "import array, atexit, bisect, builtins, configparser, contextvars, copy, csv, filecmp, fileinput, gc, gzip\n"
+    "import hashlib, heapq, importlib, io, json, linecache, logging, operator, pathlib, pickle, queue, re, shutil\n"
+    "import sqlite3, statistics, string, struct, subprocess, tempfile, textwrap, time, traceback, types, uuid\n"
+    "import warnings, zipfile\nfrom IPython.display import HTML, Markdown, clear_output"
 )
 IMPORTS_OF_OURS = "import lib, kit, kit.part\nfrom lib import helper, Thing"
 KINDS = "nlmdswtafcogirqv"
@@ -130,6 +137,7 @@ class Writer:
     pick: Pick
     names: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS})
     functions: set[str] = field(default_factory=set)
+    themes: tuple[Theme, ...] = ()
     seeded: bool = True
     drawn: int = 0
 
@@ -155,8 +163,12 @@ class Writer:
         return name
 
     def fill(self, template: str) -> str:
-        """`{l}` a list that exists, `{L}` one to be bound, `{#}` a digit; the former are looked for first."""
-        text = re.sub(rf"\{{([{KINDS}])\}}", lambda found: self.old(found[1]), template)
+        """`{l}` a list that exists, `{L}` one to be bound, `{#}` a digit; the former are looked for first.
+
+        `{*}`, alone in its line, is a whole statement.
+        """
+        text = re.sub(r"(?m)^( *)\{\*\}", lambda found: indented(self.simple(1), found[1]), template)
+        text = re.sub(rf"\{{([{KINDS}])\}}", lambda found: self.old(found[1]), text)
         text = re.sub(rf"\{{([{KINDS.upper()}])\}}", lambda found: self.new(found[1].lower()), text)
         return re.sub(r"\{#\}", lambda _: self.number(), text)
 
@@ -169,6 +181,8 @@ class Writer:
         return self.simple(depth)
 
     def simple(self, depth: int = 0) -> str:
+        if self.themes and self.pick(2):
+            return self.themed(depth)
         there = [kind for kind, names in self.names.items() if names and kind in CHANGES]
         kind = self.pick(15 if "lib" in self.functions else 12)
         if kind < 3 or not there:
@@ -182,6 +196,13 @@ class Writer:
         if kind == 10 and not depth:
             return self.definition()
         return self.call()
+
+    def themed(self, depth: int) -> str:
+        theme = self.one(self.themes)
+        if theme.definitions and not depth and self.odds(8):
+            return self.fill(self.one(theme.definitions[self.one(tuple(theme.definitions))]))
+        text = self.one(theme.statements)
+        return self.fill("pass" if depth and text.startswith("%%") else text)
 
     def draw(self) -> str:
         if self.seeded:
@@ -274,8 +295,8 @@ class Writer:
         return f"match {subject}:\n    case {case}:\n{indented(self.block(depth))}\n{other}"
 
 
-def indented(text: str) -> str:
-    return "\n".join("    " + line for line in text.splitlines())
+def indented(text: str, by: str = "    ") -> str:
+    return "\n".join(by + line for line in text.splitlines())
 
 
 # Programs
@@ -283,8 +304,10 @@ def indented(text: str) -> str:
 
 def write(pick: Pick) -> Program:
     """A notebook, and the kernels it goes through."""
-    writer = Writer(pick, seeded=pick(5) > 0)
-    first = (*IMPORTS.splitlines(), *(("random.seed(1); np.random.seed(2)",) if writer.seeded else ()))
+    themes = tuple(THEMES[name] for name in (tuple(THEMES)[pick(len(THEMES))] for _ in range(pick(4))))
+    writer = Writer(pick, themes=themes, seeded=pick(5) > 0)
+    first = (*IMPORTS.splitlines(), *(IMPORTS_OF_THEMES.splitlines() if themes else ()))
+    first = (*first, *(("random.seed(1); np.random.seed(2)",) if writer.seeded else ()))
     modules: dict[str, str] = {}
     if pick(3) == 2:
         first = (*first, *IMPORTS_OF_OURS.splitlines())
@@ -314,19 +337,28 @@ def _beginning(writer: Writer) -> tuple[str, ...]:
             writer.functions.add(name)
             texts.append(writer.fill(writer.one(FUNCTIONS[name])))
     texts += [writer.fill(text) for text in BEGINNING if writer.pick(4)]
+    for theme in writer.themes:
+        texts += [writer.fill(writer.one(forms)) for forms in theme.definitions.values() if writer.pick(12)]
+        texts += [writer.fill(text) for text in theme.begins if writer.pick(8) and not text.startswith("%%")]
     return tuple(texts)
 
 
 def _cell(writer: Writer) -> tuple[str, ...]:
     # Compound statements that come with a line before them are two statements of the cell.
-    return tuple(writer.statement() for _ in range(1 + writer.pick(4)))
+    texts = [writer.statement() for _ in range(1 + writer.pick(4))]
+    magics = [text for text in texts if text.startswith("%%")]
+    return tuple(magics[:1] or texts)
 
 
 def _order(pick: Pick, cells: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """From top to bottom; sometimes a cell is run again."""
+    """From top to bottom; sometimes a cell is run again, left out, or out of its turn."""
     order = list(cells)
     if len(order) > 1 and pick(4) == 3:
         order.insert(1 + pick(len(order)), order[1 + pick(len(order) - 1)])
+    if len(order) > 3 and pick(8) == 7:
+        moved = order.pop(2 + pick(len(order) - 2))
+        if pick(2):
+            order.insert(2 + pick(len(order) - 1), moved)
     return tuple(order)
 
 
@@ -334,8 +366,16 @@ def _edited(writer: Writer, cells: list[tuple[str, ...]]) -> list[tuple[str, ...
     pick = writer.pick
     at = 1 + pick(len(cells) - 1)
     cell, others = cells[at], [*cells]
-    what = pick(10)
-    if what == 7 and len(cells) > 2:
+    what = pick(14)
+    if what == 10:
+        return _renamed(writer, cells, at)
+    if what == 11:
+        others[0] = _with_other_constant(pick, cells[0])
+    elif what == 12:
+        others[1] = _with_other_constant(pick, cells[1])
+    elif what == 13:
+        others[1] = _redefined(writer, cells[1])
+    elif what == 7 and len(cells) > 2:
         del others[at]
     elif what == 8 and at + 1 < len(cells):
         others[at : at + 2] = [(*cell, *cells[at + 1])]
@@ -358,6 +398,30 @@ def _edited(writer: Writer, cells: list[tuple[str, ...]]) -> list[tuple[str, ...
         first = pick(len(cell))
         others[at] = (*cell[first:], *cell[:first])
     return others
+
+
+def _renamed(writer: Writer, cells: list[tuple[str, ...]], at: int) -> list[tuple[str, ...]]:
+    """A variable that is called something else from some cell on."""
+    old = writer.old(writer.one("nldao"))
+    new = f"{old[0]}{7 + writer.pick(2)}"
+    return cells[:at] + [tuple(re.sub(rf"\b{old}\b", new, text) for text in cell) for cell in cells[at:]]
+
+
+def _redefined(writer: Writer, cell: tuple[str, ...]) -> tuple[str, ...]:
+    """A definition in another form, or under another decorator."""
+    found = [at for at, text in enumerate(cell) if text.startswith(("def ", "class ", "@"))]
+    if not found:
+        return cell
+    at = writer.one(found)
+    name = re.search(r"^(?:def|class) (\w+)", cell[at], flags=re.MULTILINE)
+    forms = {**FUNCTIONS, **{n: f for theme in writer.themes for n, f in theme.definitions.items()}}
+    if name and name[1] in forms and writer.pick(3):
+        text = writer.fill(writer.one(forms[name[1]]))
+    elif cell[at].startswith("def "):
+        text = writer.one(("@functools.lru_cache", "@functools.cache", "@(lambda f: f)")) + "\n" + cell[at]
+    else:
+        text = cell[at]
+    return (*cell[:at], text, *cell[at + 1 :])
 
 
 def _written(writer: Writer, modules: dict[str, str]) -> tuple[tuple[str, str], ...]:
