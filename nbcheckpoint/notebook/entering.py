@@ -345,6 +345,8 @@ class EnterHooks(Hooks):
         *,
         shows: bool,
     ) -> None:
+        if leaves.IS_RESULT in checkpoint.meta:
+            loaded[RESULT] = self.shell.user_ns[checkpoint.meta[leaves.IS_RESULT]]
         if not shows or cell.timed:
             kept = loaded.pop(RESULT, None)
             cell.kept = kept if shows else None

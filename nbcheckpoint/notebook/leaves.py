@@ -47,6 +47,8 @@ RUN, ANSWER, FOUND, NAMED = "run", "answer", "found", "named"
 code of the user's that was found in a pickle, and about a variable that is named in a file."""
 _LONGEST_EXPRESSION = 1 << 16
 """Bytes of a file that may be an expression, or hold some, rather than data."""
+IS_RESULT = "is result"
+"""In the meta of a checkpoint: the variable the statement has read and left alone that is itself its result."""
 ABSENT, _UNIDENTIFIED = "absent", "unidentified"
 """In place of a digest: there is no such name, or nobody can tell what it holds."""
 ANNOTATED = "annotated"
@@ -258,6 +260,9 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     values = {name: user_ns[name] for name in sorted(together - set(chosen.skip))}
     besides = _besides(running, user_ns, resumed)
     shown = {RESULT: running.result} if running.shows and running.result is not None else {}
+    variable = _variable_shown(running, user_ns) if shown else ""
+    if variable and variable not in values:
+        shown = {}
     mentions = running.identity.mentions
     said = mentions.attributes | mentions.reads | mentions.strings
     removes, expects_gone = not _REMOVE.isdisjoint(said), not _EXPECT_GONE.isdisjoint(said)
@@ -286,7 +291,9 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
             *_named_in_files(running, seen),
         ),
         random=besides.drawn,
-        settings=tuple(_settings(running, [*values.values(), *shown.values()], wrote=any(f.written for f in seen))),
+        settings=tuple(
+            _settings(running, [*values.values(), *shown.values(), running.result], wrote=any(f.written for f in seen))
+        ),
         files=seen,
         folder=os.getcwd() if seen else "",
         mutated=tuple(sorted(mutated | (set(resumed.mutated) & values.keys() if resumed is not None else set()))),
@@ -296,6 +303,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
             "workflow": place.workflow,
             "cell": f"{step.cell or step.name}#{running.number}",
             **({"shows": True} if running.shows else {}),
+            **({IS_RESULT: variable} if variable and not shown else {}),
             **_annotated(running, user_ns),
             **(running.loops.at_the_end(running.turns) if running.loops is not None and loop is None else {}),
             **_marks(),
@@ -326,6 +334,12 @@ def _besides(running: Running, user_ns: dict[str, Any], resumed: Checkpoint | No
     now = settings.states() if set_before else {}
     options |= {name: now.get(name, {}) for name in set_before}
     return Besides(drawn, moved, options, deleted | (set(resumed.deleted) - user_ns.keys()))
+
+
+def _variable_shown(running: Running, user_ns: dict[str, Any]) -> str:
+    """The variable whose value, the very object, is what the statement shows, if it has read one that is."""
+    inputs = running.identity.values
+    return next((name for name in sorted(inputs) if user_ns.get(name) is inputs[name] is running.result), "")
 
 
 def _carried(running: Running, loop: Loop) -> set[str]:

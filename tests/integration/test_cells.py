@@ -472,6 +472,20 @@ def test_names_of_ipythons_are_the_users_where_they_bind_them(kernel: Kernel) ->
     assert kernel.run("print(seen)").stdout == first
 
 
+@pytest.mark.parametrize("shown", ["numbers", "first(numbers)", "kept()"])
+def test_a_result_that_is_a_variable_is_that_variable_again(kernel: Kernel, shown: str) -> None:
+    cells = (
+        "numbers = [1]\ndef first(v): return v\ndef kept(): return numbers",
+        f"%%checkpointed\n{shown}",
+        "_.append(2)",
+    )
+    for cell in cells[:2]:
+        kernel.run(cell)
+    assert again(kernel, *cells[:2]).status == "restored"
+    kernel.run(cells[2])
+    assert kernel.run("numbers").result == "[1, 2]"
+
+
 def test_a_name_of_ipythons_that_is_restored_leaves_earlier_results_alone(kernel: Kernel) -> None:
     cell = "%%checkpointed\nfor _ in range(2): print(_)"
     kernel.run(cell)

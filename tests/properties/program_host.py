@@ -81,8 +81,10 @@ def look(user_ns: dict[str, Any], hidden: set[str], outputs: list[Any], lines: l
     describer = Describer(user_ns)
     names = sorted(name for name in user_ns if is_user_name(name) and name not in hidden)
     described = {name: "-" if name.startswith("u") else describer.describe(user_ns[name]) for name in names}
-    described["Out"] = describer.describe(dict(user_ns["Out"]))
-    described["_"] = describer.describe(user_ns.get("_"))
+    described["Out"] = str(
+        {number: _earlier(value, user_ns, names, describer) for number, value in user_ns["Out"].items()}
+    )
+    described["_"] = _earlier(user_ns.get("_"), user_ns, names, describer)
     for module in (sys.modules[name] for name in OF_THE_USER[1:] if name in sys.modules):
         held = sorted((name, value) for name, value in vars(module).items() if not name.startswith("__"))
         described |= {f"{module.__name__}.{name}": describer.describe(value) for name, value in held}
@@ -92,6 +94,12 @@ def look(user_ns: dict[str, Any], hidden: set[str], outputs: list[Any], lines: l
     files = {path.name: ADDRESS.sub(b"", path.read_bytes()) for path in sorted(Path().glob("*.txt"))}
     described = {name: anywhere(text) for name, text in described.items()}
     return Seen(described, [[tuple(map(anywhere, item)) for item in cell] for cell in outputs], state, lines, files)
+
+
+def _earlier(value: Any, user_ns: dict[str, Any], names: list[str], describer: Describer) -> str:
+    """An earlier result. One that is inside of a variable comes back as a copy of it, by design."""
+    known = any(user_ns[name] is value for name in names)
+    return (describer if known else Describer(user_ns)).describe(value)
 
 
 class Stream:
