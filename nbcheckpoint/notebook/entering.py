@@ -37,7 +37,7 @@ from nbcheckpoint.errors import Error, NotRestorable, StoreDamaged
 from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.fingerprint.code import Names, certainly_bound, compiled, free_names, names_in
 from nbcheckpoint.model import Checkpoint, Reason
-from nbcheckpoint.notebook import around, databases, further, guess, leaves, line, namespace, sharing, weave
+from nbcheckpoint.notebook import around, conditions, databases, further, guess, leaves, line, namespace, sharing, weave
 from nbcheckpoint.notebook.cell import Cell, lines_of, note_interrupts, paths_in
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.hooks import Cut, Hooks
@@ -263,7 +263,7 @@ class EnterHooks(Hooks):
             self.session.store,
             asked.identity,
             expired_before=self._expired(chosen),
-            holds=lambda condition: leaves.holds(condition, self.shell.user_ns),
+            holds=lambda condition: conditions.holds(condition, self.shell.user_ns),
             fitting=lambda candidate: further.fitting(candidate, asked.turns),
         )
         if self.since and found.reason.code == "expired":
@@ -312,7 +312,7 @@ class EnterHooks(Hooks):
         """What a loop that was cut short depends on, but for files, as it is now."""
         user_ns, random = self.shell.user_ns, rng.states()
         drawn = [rng.digest(random.get(item.name)) for item in progress.random]
-        others = [leaves.state_of(condition, user_ns) for condition in progress.conditions]
+        others = [conditions.state_of(condition, user_ns) for condition in progress.conditions]
         return identity.digest, drawn, others, settings_of(progress)
 
     def _load(self, checkpoint: Checkpoint | None) -> tuple[dict[str, Any], list[dict[str, Any]], Reason | None]:
@@ -351,7 +351,7 @@ class EnterHooks(Hooks):
             kept = loaded.pop(RESULT, None)
             cell.kept = kept if shows else None
         self._bind(checkpoint, loaded)
-        leaves.adopt_calls(checkpoint)
+        conditions.adopt_calls(checkpoint)
         cell.annotated = frozenset(checkpoint.meta.get(leaves.ANNOTATED, ()))
         shown_here = shows and cell.kept is None
         replay(self.shell, [one for one in outputs if shown_here or one["output_type"] != "execute_result"])

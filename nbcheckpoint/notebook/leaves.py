@@ -23,14 +23,14 @@ from nbcheckpoint import bars
 from nbcheckpoint.codec.frames import Counts
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_before, drawn_since
-from nbcheckpoint.engine.identity import Identity, firm, look_again, reads_expressions, texts_in, variables_in
+from nbcheckpoint.engine.identity import Identity, firm, look_again, texts_in
 from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names, names_in
 from nbcheckpoint.fingerprint.reach import code_of
-from nbcheckpoint.fingerprint.values import Digester, Unidentified
-from nbcheckpoint.model import Checkpoint, FileSeen, Input, Reason, Step
+from nbcheckpoint.model import Checkpoint, Input, Reason, Step
 from nbcheckpoint.notebook import around, namespace, sharing
 from nbcheckpoint.notebook.around import Around
+from nbcheckpoint.notebook.conditions import conditions
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.outputs import Recorder
 from nbcheckpoint.whose import is_user_code, package_of
@@ -42,20 +42,10 @@ if TYPE_CHECKING:
 RESULT = "result:"
 """Under this the value of a cell's last expression is kept. No variable can be called that."""
 
-RUN, ANSWER, FOUND, NAMED = "run", "answer", "found", "named"
-"""The types of conditions that are about a run of a flow, about the run of the notebook that asked something, about
-code of the user's that was found in a pickle, and about a variable that is named in a file."""
-_LONGEST_EXPRESSION = 1 << 16
-"""Bytes of a file that may be an expression, or hold some, rather than data."""
 IS_RESULT = "is result"
 """In the meta of a checkpoint: the variable the statement has read and left alone that is itself its result."""
-ABSENT, _UNIDENTIFIED = "absent", "unidentified"
-"""In place of a digest: there is no such name, or nobody can tell what it holds."""
 ANNOTATED = "annotated"
 """In the meta of a checkpoint: names that were annotated when the statement had run, of those it may annotate."""
-MAX_CALLS = 100
-"""Flows with their inputs that one statement is said to have called. Beyond that the inputs are not told apart."""
-
 _NOT_DATA = (
     *(type, types.FunctionType, types.ModuleType, types.MethodType, types.BuiltinFunctionType),
     type(functools.lru_cache(int)),  # pickled by name: what it remembers would be gone
@@ -114,6 +104,11 @@ class Running:
     def written(self) -> frozenset[str]:
         """Names that its code may bind or delete."""
         return self.own.writes | self.identity.mentions.writes
+
+    @property
+    def resumed(self) -> Checkpoint | None:
+        """The progress its loops went on from."""
+        return self.loops.resumed if self.loops is not None else None
 
     def bars(self, user_ns: dict[str, Any], *, but: Collection[str]) -> dict[str, Any]:
         """Where the progress bars stand that it has moved on and not made: those of before it, and of its `with`s."""
@@ -211,63 +206,76 @@ def _reads_unseen(running: Running) -> str:
     return "duckdb" if by_query or ("duckdb" in roots and _OF_DUCKDB & attributes) else ""
 
 
-def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: float) -> Draft:
-    """Everything the statement has left so far."""
+class Kept(NamedTuple):
+    """What of a statement's work is to be saved."""
+
+    identity: Identity
+    bound: set[str]
+    mutated: set[str]
+    values: dict[str, Any]
+
+
+def _kept(running: Running, user_ns: dict[str, Any], place: Place, loop: Loop | None) -> Kept | str:
+    """The variables, with whoever shares something with them; or why that cannot be."""
     chosen, identity = place.chosen, running.identity
     mutated, problem = changed_inputs(running, user_ns)
     if not problem:
         identity, problem = firm(identity, mutated)
     if problem:
-        return Draft(None, {}, problem)
+        return problem
     bound = namespace.rebound(running.before, user_ns, running.written) | (running.certain & user_ns.keys())
-    resumed = running.loops.resumed if running.loops is not None else None
+    resumed = running.resumed
     if resumed is not None:  # in the kernel it was cut short in, names may still have what it had bound then
         bound |= set(resumed.names) & user_ns.keys()
     unknown = [n for n in chosen.save if n not in user_ns] if place.last else []
     if unknown:
-        return Draft(None, {}, f"--save names {', '.join(unknown)}, which does not exist")
-    current = running.loops.current if running.loops is not None else None
-    loop = current if current is not None and current.open else None
+        return f"--save names {', '.join(unknown)}, which does not exist"
     carried = _carried(running, loop) if loop is not None and (chosen.save or chosen.skip) else set()
     missed = sorted(carried & set(chosen.skip) & (bound | mutated))
     if missed:
-        return Draft(None, {}, f"the next iteration needs {', '.join(missed)}, which is not to be saved")
+        return f"the next iteration needs {', '.join(missed)}, which is not to be saved"
     if chosen.save:
         bound &= set(chosen.save) | carried
     wanted = (bound - set(chosen.skip)) | mutated  # who shares what is skipped has changed with it
     if loop is not None and running.loops is not None:
         entered, problem = running.loops.entered(wanted, user_ns, _brought(running) | loop.body_reads)
         if problem:
-            return Draft(None, {}, problem)
+            return problem
         wanted -= entered
     apart = loop.all_held(user_ns) & wanted if loop is not None else set()
     lookers_on = running.before, identity.values
     together = sharing.closed(wanted - apart, user_ns, lookers_on)
     if together is None:
-        return Draft(None, {}, "too many objects to tell which variables share them")
+        return "too many objects to tell which variables share them"
     if loop is not None:
         together, problem = loop.take_along(together, user_ns, lookers_on)
         if not problem and running.loops is not None:
             problem = running.loops.shared_around(together, user_ns)
         if problem:
-            return Draft(None, {}, problem)
+            return problem
     together |= apart & user_ns.keys()
     strangers = together - wanted - identity.before.keys()
     holders = {n for n in together & user_ns.keys() - bound if isinstance(user_ns[n], _NOT_DATA)}
     if strangers or holders:
         who = ", ".join(sorted(strangers or holders))
-        return Draft(None, {}, f"{who} shares objects with {', '.join(sorted(wanted))}")
-    values = {name: user_ns[name] for name in sorted(together - set(chosen.skip))}
+        return f"{who} shares objects with {', '.join(sorted(wanted))}"
+    return Kept(identity, bound, mutated, {name: user_ns[name] for name in sorted(together - set(chosen.skip))})
+
+
+def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: float) -> Draft:
+    """Everything the statement has left so far."""
+    current = running.loops.current if running.loops is not None else None
+    loop = current if current is not None and current.open else None
+    kept = _kept(running, user_ns, place, loop)
+    if isinstance(kept, str):
+        return Draft(None, {}, kept)
+    identity, values, resumed = kept.identity, kept.values, running.resumed
     besides = _besides(running, user_ns, resumed)
     shown = {RESULT: running.result} if running.shows and running.result is not None else {}
     variable = _variable_shown(running, user_ns) if shown else ""
-    if variable and variable not in values:
-        shown = {}
-    mentions = running.identity.mentions
-    said = mentions.attributes | mentions.reads | mentions.strings
-    removes, expects_gone = not _REMOVE.isdisjoint(said), not _EXPECT_GONE.isdisjoint(said)
-    running.watch.may_remove, running.watch.misses = removes and expects_gone, removes and not expects_gone
-    running.watch.minds = removes and _ALL_THE_SAME.isdisjoint(said)
+    is_result = variable if variable not in values else ""
+    shown = {} if is_result else shown
+    _tell_of_removals(running)
     seen = running.watch.seen(unfinished=loop is not None, writes_again=loop is None or not loop.is_through)
     shown |= besides.options
     shown |= running.bars(user_ns, but=values)
@@ -283,33 +291,36 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
         seconds=seconds,
         source=running.source,
         inputs=identity.inputs,
-        conditions=(
-            *_conditions(running, user_ns, bound | besides.deleted),
-            *_calls(running),
-            *_answers(running),
-            *_found(running),
-            *_named_in_files(running, seen),
-        ),
+        conditions=conditions(running, user_ns, seen, kept.bound | besides.deleted),
         random=besides.drawn,
         settings=tuple(
             _settings(running, [*values.values(), *shown.values(), running.result], wrote=any(f.written for f in seen))
         ),
         files=seen,
         folder=os.getcwd() if seen else "",
-        mutated=tuple(sorted(mutated | (set(resumed.mutated) & values.keys() if resumed is not None else set()))),
+        mutated=tuple(sorted(kept.mutated | (set(resumed.mutated) & values.keys() if resumed is not None else set()))),
         deleted=tuple(sorted(besides.deleted)),
         environment={"python": sys.version.partition(" ")[0]},
         meta={
             "workflow": place.workflow,
             "cell": f"{step.cell or step.name}#{running.number}",
             **({"shows": True} if running.shows else {}),
-            **({IS_RESULT: variable} if variable and not shown else {}),
+            **({IS_RESULT: is_result} if is_result else {}),
             **_annotated(running, user_ns),
             **(running.loops.at_the_end(running.turns) if running.loops is not None and loop is None else {}),
             **_marks(),
         },
     )
     return Draft(checkpoint, {**values, **besides.moved, **shown})
+
+
+def _tell_of_removals(running: Running) -> None:
+    """Whoever has watched the files cannot know what the code makes of it when one is gone."""
+    watch, mentions = running.watch, running.identity.mentions
+    said = mentions.attributes | mentions.reads | mentions.strings
+    removes, expects_gone = not _REMOVE.isdisjoint(said), not _EXPECT_GONE.isdisjoint(said)
+    watch.may_remove, watch.misses = removes and expects_gone, removes and not expects_gone
+    watch.minds = removes and _ALL_THE_SAME.isdisjoint(said)
 
 
 class Besides(NamedTuple):
@@ -375,103 +386,6 @@ def changed_inputs(running: Running, user_ns: dict[str, Any]) -> tuple[set[str],
     return set(changed), ""
 
 
-def _conditions(running: Running, user_ns: dict[str, Any], bound: set[str]) -> tuple[Input, ...]:
-    """Names it may have bound to the very object they had, or not at all: used again only where that is still so."""
-    may = running.written
-    still = may & running.before.keys() & user_ns.keys()
-    never = may - running.before.keys() - user_ns.keys()  # or bound and deleted: who has one now would keep it
-    names = sorted((still | never) - bound - running.identity.before.keys())
-    return tuple(Input(name=name, digest=digest_of(name, user_ns)) for name in names)
-
-
-def _calls(running: Running) -> Iterator[Input]:
-    """Flows it called: used again only as long as nothing before it has begun another run of the same."""
-    calls = context.called[running.calls_before :]
-    if len({(call.workflow, call.inputs) for call in calls}) > MAX_CALLS:
-        calls = [call._replace(inputs="", before=call.before_any) for call in calls]
-    first = {(call.workflow, call.inputs): call for call in reversed(calls)}
-    last = {(call.workflow, call.inputs): call for call in calls}
-    for of, call in last.items():
-        yield Input(name=call.workflow, type=RUN, digest=f"{first[of].before}>{call.run}", preview=call.inputs)
-
-
-def _call(item: Input) -> context.Called:
-    """What such a condition says: the run it found, and the one it left."""
-    before, _, run = item.digest.rpartition(">")
-    return context.Called(item.name, item.preview, run, before)
-
-
-def calls_of(checkpoint: Checkpoint) -> list[context.Called]:
-    """The flows it called."""
-    return [_call(item) for item in checkpoint.conditions if item.type == RUN]
-
-
-def _answers(running: Running) -> Iterator[Input]:
-    """It has asked something: an answer is one for its run."""
-    for run in sorted(set(context.asked[running.asked_before :])):
-        yield Input(name="the question", type=ANSWER, digest=run)
-
-
-def _found(running: Running) -> Iterator[Input]:
-    """Classes of the user's whose instances it has taken out of pickles: no variable leads there."""
-    for module, name in sorted(running.watch.classes):
-        thing = _by_name(module, name)
-        if isinstance(thing, (type, types.FunctionType)) and is_user_code(thing):
-            yield Input(name=f"{module}:{name}", type=FOUND, digest=_digest(name, thing))
-
-
-def _named_in_files(running: Running, seen: Sequence[FileSeen]) -> Iterator[Input]:
-    """Variables that a file it has read may name, where a library is at work that looks up names in what it is given:
-    `duckdb.sql(Path("totals.sql").read_text())`. Only now it is known which file that is."""
-    identity = running.identity
-    if not reads_expressions(identity.mentions, identity.values.values()):
-        return
-    read = (files.text_of(file.path) for file in seen if not file.written and file.size <= _LONGEST_EXPRESSION)
-    lines = (line for text in read for line in text.splitlines())
-    for name in sorted(variables_in(lines, running.before) - identity.before.keys() - running.written):
-        if namespace.is_user_name(name):
-            yield Input(name=name, type=NAMED, digest=_digest(name, running.before[name]))
-
-
-def _by_name(module: str, name: str) -> Any:
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
-def adopt_calls(checkpoint: Checkpoint) -> None:
-    """What is restored, or goes on from there, has called these flows, and asked these questions, too."""
-    for item in checkpoint.conditions:
-        if item.type == ANSWER:
-            context.asked.append(item.digest)
-    for call in calls_of(checkpoint):
-        context.note_call(call)
-
-
-def holds(condition: Input, user_ns: dict[str, Any]) -> bool:
-    """Is it as it was when the checkpoint was made?"""
-    if condition.type == RUN:
-        return context.is_latest(_call(condition))
-    if condition.type == ANSWER:
-        return context.ambient_run() == condition.digest
-    if condition.type == FOUND:
-        thing = _by_name(*condition.name.split(":"))
-        return thing is not None and _digest(condition.name, thing) == condition.digest != _UNIDENTIFIED
-    if condition.type == NAMED:
-        there = condition.name in user_ns
-        return there and _digest(condition.name, user_ns[condition.name]) == condition.digest != _UNIDENTIFIED
-    return digest_of(condition.name, user_ns) == condition.digest != _UNIDENTIFIED
-
-
-def state_of(condition: Input, user_ns: dict[str, Any]) -> Any:
-    """What a condition is about, as it is now. Equal twice: nobody has touched it in between."""
-    if condition.type:
-        return holds(condition, user_ns)
-    digest = digest_of(condition.name, user_ns)
-    return digest if digest != _UNIDENTIFIED else object()
-
-
 def _annotated(running: Running, user_ns: dict[str, Any]) -> dict[str, Any]:
     there = user_ns.get("__annotations__")
     names = sorted(running.annotates & there.keys()) if type(there) is dict else []
@@ -490,7 +404,7 @@ _DRAWS = frozenset({"matplotlib", "seaborn", "mpl_toolkits"})
 def _settings(running: Running, values: Sequence[Any], *, wrote: bool) -> Iterator[Input]:
     """Options the result may depend on, as they were before."""
     before = running.settings_before
-    resumed = running.loops.resumed if running.loops is not None else None
+    resumed = running.resumed
     earlier = resumed.settings if resumed is not None else ()
     yield from earlier  # as they were when it first began
     known = {item.name for item in earlier}.union(resumed.names if resumed is not None else ())
@@ -526,26 +440,6 @@ def modules_in(identity: Identity) -> dict[str, dict[str, Any]]:
     modules = {n: v for n, v in identity.values.items() if isinstance(v, types.ModuleType) and is_user_code(v)}
     shown = "__warningregistry__"
     return {label: {n: v for n, v in vars(module).items() if n != shown} for label, module in modules.items()}
-
-
-def digest_of(name: str, user_ns: dict[str, Any]) -> str:
-    try:
-        return Digester().digest(name, user_ns[name]) if name in user_ns else ABSENT
-    except Unidentified:
-        return _UNIDENTIFIED
-
-
-def _digest(label: str, code: Any) -> str:
-    """Of a function or class, with all it reads."""
-    try:
-        return Digester().deep(label, code)
-    except Unidentified:
-        return _UNIDENTIFIED
-
-
-def not_there(checkpoint: Checkpoint) -> set[str]:
-    """Names the statement may bind, which were bound neither before it nor when it was saved."""
-    return {item.name for item in checkpoint.conditions if item.digest == ABSENT}
 
 
 def logs_to() -> frozenset[int]:

@@ -18,7 +18,7 @@ from nbcheckpoint.engine.trail import NotMade, advance, both_drawn, iterator_of,
 from nbcheckpoint.errors import Error
 from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
-from nbcheckpoint.notebook import around, leaves, line
+from nbcheckpoint.notebook import around, conditions, leaves, line
 from nbcheckpoint.notebook.cell import INTERRUPT, Cell, hint, quick_size
 from nbcheckpoint.notebook.hooks import Hooks
 from nbcheckpoint.notebook.items import raising, unwrap_bar
@@ -344,7 +344,7 @@ class LoopHooks(Hooks):
             # It is the same work now, under the inputs it began with: in the kernel it was cut in they have changed.
             running.identity = running.identity._replace(inputs=checkpoint.inputs, digest=checkpoint.inputs_digest)
             running.watch.adopt(checkpoint.files)
-            leaves.adopt_calls(checkpoint)
+            conditions.adopt_calls(checkpoint)
         loops_.gone_on(loop)
         if loop.is_inner:
             loop.begin_inner()
@@ -358,7 +358,7 @@ class LoopHooks(Hooks):
         for one, its in zip(loop.chain, (*progress.around, progress), strict=True):
             held = its.at_hand if its.by == "position" else ()
             live |= {name: part for name, part in one.parts().items() if name in held and loops_.is_as_left(name, part)}
-        for name in leaves.not_there(checkpoint):  # the loops around it have bound theirs on the way here
+        for name in conditions.not_there(checkpoint):  # the loops around it have bound theirs on the way here
             self.shell.user_ns.pop(name, None)
         self._bind(checkpoint, {**loops_.loaded, **live})
 

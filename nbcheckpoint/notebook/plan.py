@@ -32,6 +32,7 @@ from nbcheckpoint.model import Checkpoint, Input, Reason
 from nbcheckpoint.notebook import document, weave
 from nbcheckpoint.notebook.answer import Answer
 from nbcheckpoint.notebook.cell import lines_of, own_text, salt
+from nbcheckpoint.notebook.conditions import ABSENT, ANSWER, FOUND, NAMED, RUN, calls_of, holds
 from nbcheckpoint.notebook.document import CodeCell
 from nbcheckpoint.notebook.foresight import Assumed, Foresight, Known, Left, Unknown, written_by
 from nbcheckpoint.notebook.further import SALT, Opened, fitting, opened
@@ -44,7 +45,6 @@ from nbcheckpoint.notebook.history import (
     latest_run,
     nearest,
 )
-from nbcheckpoint.notebook.leaves import ABSENT, ANSWER, FOUND, NAMED, RUN, calls_of, holds
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.session import Session
 from nbcheckpoint.store import Store
