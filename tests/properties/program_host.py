@@ -22,6 +22,7 @@ import tempfile
 import threading
 import traceback
 import types
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -89,7 +90,7 @@ def look(user_ns: dict[str, Any], hidden: set[str], outputs: list[Any], lines: l
         held = sorted((name, value) for name, value in vars(module).items() if not name.startswith("__"))
         described |= {f"{module.__name__}.{name}": describer.describe(value) for name, value in held}
     for name in names:  # what an iterator would still give, when all else has been looked at
-        if hasattr(user_ns[name], "__next__"):
+        if type(user_ns[name]) not in weakref.ProxyTypes and hasattr(user_ns[name], "__next__"):
             described[name] += f" then {Describer(user_ns).describe(rest_of(user_ns[name]))}"
     files = {path.name: ADDRESS.sub(b"", path.read_bytes()) for path in sorted(Path().glob("*.txt"))}
     described = {name: anywhere(text) for name, text in described.items()}
