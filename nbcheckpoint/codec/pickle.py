@@ -291,6 +291,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle
                 return faithful.held_by, place
             if isinstance(obj, types.FunctionType) and _module_around(obj) is not None:
                 return _reduce_nameless(obj)
+            if isinstance(obj, type):
+                return _reduce_nameless_class(obj, super().reducer_override(obj))
         if kind is types.CellType:
             return types.CellType, (), _cell(obj), None, None, _fill_cell
         if is_of_rows(kind):
@@ -361,6 +363,14 @@ def load_plugins() -> None:
             entry.load()()
         except Exception:  # a broken plugin must not cost anyone a checkpoint
             logging.getLogger("nbcheckpoint").exception("the codec %s could not be loaded", entry.name)
+
+
+def _reduce_nameless_class(cls: type, made: Any) -> Any:
+    """As cloudpickle has it, and with the place it was made in, which is part of its name."""
+    if made is NotImplemented or len(made) != 6 or not isinstance(made[2], tuple):
+        return made
+    members, *slots = made[2]
+    return *made[:2], ({**members, "__qualname__": cls.__qualname__}, *slots), *made[3:]
 
 
 def is_live(obj: type | types.FunctionType) -> bool:
