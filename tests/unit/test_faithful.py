@@ -15,7 +15,7 @@ from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from pathlib import Path
 from types import MethodType
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
@@ -494,7 +494,7 @@ def test_what_a_weak_reference_leads_to_counts() -> None:
 
 
 class Measured(pd.DataFrame):  # type: ignore[misc]  # pandas may have no types
-    _metadata = ("unit",)
+    _metadata: ClassVar[list[str]] = ["unit"]
 
 
 def test_a_frame_of_a_class_of_ones_own_has_only_the_attributes_it_was_given() -> None:
