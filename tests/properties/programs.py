@@ -304,7 +304,8 @@ def indented(text: str, by: str = "    ") -> str:
 
 def write(pick: Pick) -> Program:
     """A notebook, and the kernels it goes through."""
-    themes = tuple(THEMES[name] for name in (tuple(THEMES)[pick(len(THEMES))] for _ in range(pick(4))))
+    chosen = dict.fromkeys(tuple(THEMES)[pick(len(THEMES))] for _ in range(pick(4)))
+    themes = tuple(THEMES[name] for name in chosen)
     writer = Writer(pick, themes=themes, seeded=pick(5) > 0)
     first = (*IMPORTS.splitlines(), *(IMPORTS_OF_THEMES.splitlines() if themes else ()))
     first = (*first, *(("random.seed(1); np.random.seed(2)",) if writer.seeded else ()))

@@ -146,16 +146,17 @@ MODULES = Theme(
 
 ENVIRONMENT = Theme(
     (
-        "os.environ['DEMO{#}'] = str({n})",
-        "{T} = os.environ.get('DEMO{#}', 'none')",
+        "os.environ['DEMO1'] = str({n})",
+        "os.environ['DEMO1'] = '{#}'",
+        "{T} = os.environ.get('DEMO1', 'none')",
         "{N} = int(os.environ['DEMO1'])",
-        "os.environ.pop('DEMO{#}', None)",
+        "os.environ.pop('DEMO1', None)",
         "del os.environ['DEMO1']",
         "{N} = 'DEMO1' in os.environ",
         "{T} = os.getenv('DEMO2', '{#}')",
         "{L} = sorted(k for k in os.environ if k.startswith('DEMO'))",
         "os.environ |= {'DEMO3': '{#}'}",
-        "{N} = setting('DEMO{#}')",
+        "{N} = setting('DEMO1')",
         "os.putenv('DEMO4', '{#}')",
         "{T} = subprocess.run('echo $DEMO1', shell=True, capture_output=True, text=True).stdout",
         "os.makedirs('deep', exist_ok=True); os.chdir('deep')",
