@@ -78,6 +78,8 @@ class Trail:
         now = time.perf_counter()
         self._spent += now - started
         self._check(now)
+        if self.problem:  # nobody will tell it that the item is over
+            self._at = None
 
     def done_with(self, holds: Callable[[Any], bool]) -> None:
         """The next item is about to be made."""

@@ -157,7 +157,7 @@ def _go_on(number: int, frame: Any) -> None:
 
 _MOMENT = 0.001
 _IN_PASSING = tuple(f"{__package__}.{name}" for name in ("looping", "loops", "loop"))
-_NOTING = tuple(function.__code__ for function in (Trail.note, Draws.asked, Draws.made))
+_NOTING = tuple(function.__code__ for function in (Trail.note, Trail.done_with, Draws.asked, Draws.made))
 
 
 def _is_in_passing(frame: types.FrameType | None) -> bool:

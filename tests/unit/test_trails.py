@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -116,3 +117,14 @@ def test_whatever_an_item_is_it_passes() -> None:
     for item in (10**5000, -(10**5000), Odd()):
         assert noted.note(item) is item
     assert noted.problem.startswith("its items cannot be compared")
+
+
+def test_who_has_given_up_noting_items_holds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody tells it any more that the loop is done with one. They may be large."""
+    monkeypatch.setattr(trail, "_FREE_SECONDS", -1.0)
+    monkeypatch.setattr(trail, "_SHARE", 0.0)
+    noted, item = Trail(), {1, 2}
+    held = sys.getrefcount(item)
+    noted.note(item)
+    assert noted.problem
+    assert sys.getrefcount(item) == held
