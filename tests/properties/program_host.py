@@ -13,6 +13,7 @@ import os
 import pickle
 import random
 import resource
+import select
 import shutil
 import signal
 import struct
@@ -56,6 +57,8 @@ ENDLESS = "does not end"
 """A loop that adds to what it goes through: fine, as long as it is so without us too."""
 CPU_SECONDS = 5
 """After so much work a program is taken for one that does not end. Most take a tenth of one."""
+WAITING_SECONDS = 60
+"""One that waits for itself: for a lock it holds."""
 
 
 class Request(NamedTuple):
@@ -367,6 +370,10 @@ def _fork(request: Request) -> Seen | Died:
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
+        if not select.select([pipe], [], [], WAITING_SECONDS)[0]:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return Died(ENDLESS)
         told = pipe.read()
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if status == 0:

@@ -221,7 +221,7 @@ ASYNC = Theme(
         "v8 = asyncio.ensure_future(slow({#})); {N} = await v8",
         "{N} = v8.result()",
         "q8 = asyncio.Queue(); q8.put_nowait({l})",
-        "{L} = await q8.get()",
+        "{L} = q8.get_nowait()",
         "q8.put_nowait({#})",
         "try:\n    {N} = await asyncio.wait_for(fails({#}), 5)\nexcept ValueError as e0:\n    {l}.append({#})",
         "async with asyncio.TaskGroup() as g9:\n    t8, t7 = g9.create_task(slow({#})), g9.create_task(slow(1))\n"
