@@ -61,7 +61,10 @@ def type_name(value: object) -> str:
 
 def shape_of(value: object) -> str:
     """`1,000 × 3` for whatever has a shape, `12 items` for whatever has a cheap length, else nothing."""
-    shape = getattr(value, "shape", None) if _is_from(value, "numpy", "pandas", "polars", "torch") else None
+    try:
+        shape = getattr(value, "shape", None) if _is_from(value, "numpy", "pandas", "polars", "torch") else None
+    except ValueError:  # an iterator of NumPy's that is over
+        shape = None
     if shape is not None:
         return " × ".join(f"{n:,}" for n in shape)
     if type(value) in _CONTAINERS:

@@ -271,7 +271,22 @@ def inside(obj: Any) -> Collection[Any]:
         return obj  # type: ignore[no-any-return]  # one of those
     if type(obj) is types.FrameType:
         return [part for part in gc.get_referents(obj) if part is not obj.f_globals and part is not obj.f_builtins]
-    return gc.get_referents(obj)
+    return gc.get_referents(obj) or _gone_through(obj)
+
+
+def _gone_through(obj: Any) -> Collection[Any]:
+    """The arrays one of NumPy's iterators goes through, of which it shows nothing to the collector."""
+    numpy: Any = sys.modules.get("numpy")
+    if not hasattr(numpy, "nditer"):
+        return ()
+    if type(obj) is numpy.flatiter:
+        return (obj.base,)
+    if type(obj) is numpy.broadcast:
+        return obj.iters  # type: ignore[no-any-return]  # a tuple
+    try:
+        return obj.operands if type(obj) is numpy.nditer else ()
+    except ValueError:  # it is closed
+        return ()
 
 
 _judged: dict[str, tuple[Any, bool]] = {}

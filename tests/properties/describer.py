@@ -100,6 +100,9 @@ class Describer:
         root = value
         while getattr(root, "base", None) is not None:
             root = root.base
+        root = root.operands[0] if isinstance(root, np.nditer) else root
+        while getattr(root, "base", None) is not None:
+            root = root.base
         at = value.__array_interface__["data"][0]
         number, start, _ = self._memory.setdefault(id(root), (len(self._memory), at, root))
         plain = value.filled(0).view(type(root)) if hasattr(value, "mask") else value
@@ -241,8 +244,8 @@ class Describer:
             return f"{kind} {value.getvalue()!r} at {value.tell()}"
         if isinstance(value, contextvars.ContextVar):
             return f"{kind} {value.name} {self.describe(value.get(None))}"
-        if isinstance(value, (threading.Thread, threading.Event)):
-            return f"{kind} {value.is_alive() if isinstance(value, threading.Thread) else value.is_set()}"
+        if isinstance(value, threading.Event):
+            return f"{kind} {value.is_set()}"
         if isinstance(value, (pathlib.PurePath, re.Pattern, re.Match)) or kind == "Context":
             return f"{kind} {value!r}"
         if hasattr(type(value), "hexdigest"):

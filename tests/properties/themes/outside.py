@@ -172,9 +172,8 @@ ENVIRONMENT = Theme(
         "c8.run(v8.set, {#})",
         "{N} = c8[v8]",
         "h8 = threading.Thread(target={l}.append, args=({#},)); h8.start(); h8.join()",
-        "h8 = threading.Thread(target=lambda: {l}.append(n0)); h8.start()",
+        "h8 = threading.Thread(target=lambda: {l}.append(n0)); h8.start(); h8.join()",
         "h8.join()",
-        "{N} = h8.is_alive()",
         "h7 = [threading.Thread(target=worker, args=(x,)) for x in range(3)]\nfor x in h7: x.start()\n"
         "for x in h7: x.join()",
         "{L} = sorted(done8)",
