@@ -51,7 +51,8 @@ def _once(decide: Callable[[type], T]) -> Callable[[type], T]:
 _LIBRARIES_OWN = ("numpy", "pandas", "torch", "enum")
 
 _IN_THE_STATE = frozenset({"_mask", "_basedict", "_fill_value"})
-"""What a masked array does write, unless it is yet to be made up: it comes back made up."""
+"""What a masked array does write, unless it is yet to be made up, as the mask of one that has none: it comes back made
+up."""
 
 
 def attributes_of(obj: Any) -> dict[str, Any]:
@@ -64,7 +65,8 @@ def attributes_of(obj: Any) -> dict[str, Any]:
         own = kind.__reduce__ in (numpy.ndarray.__reduce__, numpy.ma.MaskedArray.__reduce__) or refusing.refuses(kind)
         if kind is numpy.ndarray or not own or isinstance(obj, numpy.memmap):
             return {}
-        return {name: value for name, value in vars(obj).items() if name not in _IN_THE_STATE or value is None}
+        unmade = (None, numpy.ma.nomask)
+        return {n: v for n, v in vars(obj).items() if n not in _IN_THE_STATE or any(v is none for none in unmade)}
     if is_frame(kind):
         known = kind._accessors | set(kind._metadata)
         return {n: v for n, v in vars(obj).items() if not n.startswith("_") and n not in known}

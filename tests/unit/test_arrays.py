@@ -248,3 +248,10 @@ def test_an_array_of_another_class_that_may_not_be_written_to_comes_back_so(kind
 
 class Noted(np.ndarray):  # type: ignore[type-arg]  # of whatever
     note: str
+
+
+@pytest.mark.parametrize("writeable", [True, False])
+def test_a_masked_array_without_a_mask_has_none_afterwards(writeable: bool) -> None:
+    without = np.ma.arange(3)
+    without.flags.writeable = writeable
+    assert np.ma.getmask(restored(a=without)["a"]) is np.ma.nomask
