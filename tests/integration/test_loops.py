@@ -956,7 +956,7 @@ def inject(owner, name):
     setattr(owner, name, fault)
 """
 FAULTS = [
-    *("loop.Loop.begin", "loop.Loop.skip", "loop.Loop._length", "loops.Loops.gone_on", "looping.leaves.not_there"),
+    *("loop.Loop.begin", "loop.Loop.skip", "loop.Loop._length", "loops.Loops.gone_on", "looping.conditions.not_there"),
     *("files.FileWatch.adopt", "rng.restore"),
 ]
 LONG = """import nbcheckpoint.notebook.loop as loop, nbcheckpoint.engine.pace as pace
