@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nbcheckpoint import bars
 from nbcheckpoint.codec.frames import Counts
+from nbcheckpoint.codec.pickle import is_live
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_before, drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again, texts_in
@@ -33,7 +34,7 @@ from nbcheckpoint.notebook.around import Around
 from nbcheckpoint.notebook.conditions import conditions
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.outputs import Recorder
-from nbcheckpoint.whose import is_user_code, package_of
+from nbcheckpoint.whose import home_of, is_user_code, package_of
 
 if TYPE_CHECKING:
     from nbcheckpoint.notebook.loop import Loop
@@ -259,7 +260,11 @@ def _kept(running: Running, user_ns: dict[str, Any], place: Place, loop: Loop | 
     if strangers or holders:
         who = ", ".join(sorted(strangers or holders))
         return f"{who} shares objects with {', '.join(sorted(wanted))}"
-    return Kept(identity, bound, mutated, {name: user_ns[name] for name in sorted(together - set(chosen.skip))})
+    values = {name: user_ns[name] for name in sorted(together - set(chosen.skip))}
+    defined = [name for name in values if _would_name_itself(name, values[name])]
+    if defined:
+        return f"it defines {', '.join(defined)}, which holds objects of its own"
+    return Kept(identity, bound, mutated, values)
 
 
 def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: float) -> Draft:
@@ -345,6 +350,16 @@ def _besides(running: Running, user_ns: dict[str, Any], resumed: Checkpoint | No
     now = settings.states() if set_before else {}
     options |= {name: now.get(name, {}) for name in set_before}
     return Besides(drawn, moved, options, deleted | (set(resumed.deleted) - user_ns.keys()))
+
+
+def _would_name_itself(name: str, value: Any) -> bool:
+    """Is it a function or class that would be saved as its name, which may stand for one that holds other objects, and
+    is the same in all else?"""
+    if not isinstance(value, (types.FunctionType, type)) or home_of(value) != "__main__":
+        return False
+    if value.__qualname__ != name or not is_live(value):
+        return False
+    return isinstance(value, type) or any((value.__closure__, value.__defaults__, value.__kwdefaults__, vars(value)))
 
 
 def _variable_shown(running: Running, user_ns: dict[str, Any]) -> str:
