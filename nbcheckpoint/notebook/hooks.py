@@ -72,7 +72,8 @@ class Hooks:
         assert chosen is not None
         own = own_text(chosen, number, lines_of(cell.raw, node))
         found = further.opened(node, lambda name: self.shell.user_ns.get(name, getattr(builtins, name, None)))
-        if own is None and found is not None and found.turns is not None:
+        whole = own is None and not (chosen.save or chosen.skip)  # else what the next turn needs may not be there
+        if whole and found is not None and found.turns is not None:
             tree = ast.Module(body=[found.node], type_ignores=[])
             return Code(tree, code_key(tree, None, salt(chosen) + further.SALT), found.turns)
         tree = ast.Module(body=[node], type_ignores=[])

@@ -124,7 +124,8 @@ class Planner:
         """The key of its code; and, where that does not say how far a loop goes, what is known of it."""
         assert cell.chosen is not None  # or it would have no steps
         own = own_text(cell.chosen, number, lines_of(cell.source, node))
-        found = opened(node, self._value_of) if own is None else None
+        whole = own is None and not (cell.chosen.save or cell.chosen.skip)
+        found = opened(node, self._value_of) if whole else None
         body = [found.node] if found is not None else [node]
         salted = salt(cell.chosen) + (SALT if found is not None else "")
         return code_key(ast.Module(body=body, type_ignores=[]), own, salted), found
