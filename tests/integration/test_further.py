@@ -196,3 +196,14 @@ def test_the_plan_says_so(kernel: Kernel) -> None:
     fresh(kernel)
     (found,) = data(kernel, "plan")["statements"]
     assert (found["action"], "if n is what it was" in found["reason"]) == ("perhaps", True), found
+
+
+@pytest.mark.parametrize("options", ["--skip total", "--save out"])
+def test_one_of_which_not_everything_was_saved_begins_anew(kernel: Kernel, options: str) -> None:
+    """The turns to come need what it was not to save."""
+    body = "total += work(i); out.append(total)"
+    kernel.run(SETUP + "total = 0; out = []")
+    kernel.run(loop("4", body, options=options))
+    again = in_a_new_kernel(kernel, loop("6", body, options=options), "total = 0; out = []")
+    assert again.status == "computed", again.line
+    assert kernel.run("out").result == "[0, 1, 5, 14, 30, 55]"
