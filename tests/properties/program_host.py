@@ -169,7 +169,7 @@ def kernel(request: Request) -> Seen:
         text = "\n".join(cell)
         if request.mode == "cells" and text.startswith(("%%time", "%%capture")):
             text = text.replace("\n", "\n%%checkpointed --every 1\n", 1)
-        elif request.mode == "cells":
+        elif request.mode == "cells" and not text.startswith("%%"):
             text = f"%%checkpointed --every 1\n{text}"
         elif not text.startswith("%%"):
             text = "# plain\n" + text
