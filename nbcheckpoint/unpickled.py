@@ -73,6 +73,14 @@ def attributes_of(obj: Any) -> dict[str, Any]:
     return own_attributes(obj) if loses_attributes(kind) else {}
 
 
+def behind_exception(obj: Any) -> tuple[Any, ...]:
+    """The cause and context of an exception, and whether the latter is shown; nothing where there is neither."""
+    if not isinstance(obj, BaseException):
+        return ()
+    cause, context, suppressed = obj.__cause__, obj.__context__, obj.__suppress_context__
+    return (cause, context, suppressed) if suppressed or cause is not None or context is not None else ()
+
+
 def own_attributes(obj: Any) -> dict[str, Any]:
     """All that the user's classes have given it, also in slots."""
     found = dict(getattr(obj, "__dict__", {}))

@@ -206,12 +206,12 @@ def _over(of: str, backwards: bool) -> Any:
 
 
 def _reduce_exception(error: BaseException) -> Any:
-    if error.__cause__ is None and error.__context__ is None:
+    behind = unpickled.behind_exception(error)
+    if not behind:
         return NotImplemented
     made = error.__reduce_ex__(5)
     if not isinstance(made, tuple) or len(made) > 3:
         return NotImplemented
-    behind = (error.__cause__, error.__context__, error.__suppress_context__)
     return made[0], made[1], (made[2] if len(made) > 2 else None, behind), None, None, _fill_exception
 
 

@@ -555,6 +555,9 @@ class _DigestPickler(pickle.Pickler):
             except Exception:
                 found = "-"
             self._hasher.update(f"<{name} {found}>".encode())
+        behind = unpickled.behind_exception(obj)
+        if behind:
+            self._hasher.update(f"<behind {self._digester.data(self._label, behind)}>".encode())
 
     def _pointers(self, array: Any) -> Any:
         """A token for an array of strings and the like, if that is what it is."""

@@ -503,3 +503,13 @@ def test_a_frame_of_a_class_of_ones_own_has_only_the_attributes_it_was_given() -
     found = restored(a=with_unit, b=without)
     assert found["a"].unit == "m"
     assert not hasattr(found["b"], "unit")
+
+
+def test_what_is_behind_an_exception_counts() -> None:
+    plain, suppressed, caused, elsewhere = (ValueError(1) for _ in range(4))
+    suppressed.__suppress_context__ = True
+    caused.__cause__ = TypeError(8)
+    elsewhere.__context__ = KeyError(9)
+    digests = {Digester().digest("e", error) for error in (plain, suppressed, caused, elsewhere)}
+    assert len(digests) == 4
+    assert restored(e=suppressed)["e"].__suppress_context__
