@@ -11,6 +11,7 @@ import logging
 import os
 from typing import Any
 
+from nbcheckpoint.errors import UsageError
 from nbcheckpoint.fingerprint import rng
 from nbcheckpoint.notebook import auto, flowing, link, options, panel
 from nbcheckpoint.notebook.cells import CellCheckpointer
@@ -96,14 +97,18 @@ def _unhook(checkpointer: CellCheckpointer) -> None:
 
 
 def _checkpointed_magic(shell: Any) -> Any:
-    def checkpointed(text: str, cell: str) -> None:
-        """Reached only when another cell magic stands directly below this one."""
+    def checkpointed(text: str, cell: str) -> Any:
+        """Reached only when another cell magic stands directly below this one: that has the cell, as if alone."""
+        __tracebackhide__ = True
+        if cell.lstrip().startswith(options.MAGIC):
+            raise UsageError(f"{options.MAGIC} stands there twice")
         show(
             shell,
             "note",
             "not checkpointed: another cell magic stands below %%checkpointed; put %%checkpointed below it",
         )
-        shell.run_cell(cell)
+        # Not called from here: what its line says of `{names}` is looked up where it is called.
+        return eval(shell.transform_cell(cell), shell.user_global_ns, shell.user_ns)
 
     checkpointed.__doc__ = options.parser().format_help()
     return checkpointed

@@ -46,6 +46,18 @@ def test_the_times_of_a_timed_cell_are_its_own_and_its_value_comes_behind_them(k
     assert (plain.result, plain.stdout, plain.status) == ("2", "", "restored"), "the times are not part of it"
 
 
+def test_a_magic_below_ours_has_the_cell_as_if_it_were_alone(kernel: Kernel) -> None:
+    kernel.run("import sys\nname = sys.executable")
+    for cell in "%%script {name}\nprint(6 * 7)", "%%time\nlen('four')", "%%time\nx = 1\n1 / 0", "%%nothing\nx":
+        fails = cell.startswith("%%nothing") or "1 / 0" in cell
+        alone = kernel.run(cell, fails=fails)
+        below = kernel.run(f"%%checkpointed\n{cell}", fails=fails)
+        assert (below.result, below.error, below.traceback[-1:]) == (alone.result, alone.error, alone.traceback[-1:])
+        assert len(below.stdout.splitlines()) == len(alone.stdout.splitlines())
+        assert "put %%checkpointed below it" in below.line
+    assert "stands there twice" in "".join(kernel.run("%%checkpointed\n%%checkpointed\nx", fails=True).traceback)
+
+
 def test_where_values_inside_of_statements_are_shown_they_are_shown_again(kernel: Kernel) -> None:
     cell = f"{MARK}for i in range(2): i\nfor j in range(2): print(j)\nif j:\n    [j]"
     for mode, values in ("all", ["0", "1", "[1]"]), ("last", ["[1]"]), ("last_expr", []), ("all", ["0", "1", "[1]"]):
