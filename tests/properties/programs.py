@@ -304,6 +304,8 @@ def indented(text: str, by: str = "    ") -> str:
 
 def write(pick: Pick) -> Program:
     """A notebook, and the kernels it goes through."""
+    if pick(4) == 3:
+        return _aimed(pick)
     chosen = dict.fromkeys(tuple(THEMES)[pick(len(THEMES))] for _ in range(pick(4)))
     themes = tuple(THEMES[name] for name in chosen)
     writer = Writer(pick, themes=themes, seeded=pick(5) > 0)
@@ -328,6 +330,31 @@ def write(pick: Pick) -> Program:
             history.append(tuple(cells))
     processes.append(Process(_order(pick, cells), files=files))
     return Program(tuple(processes), mode=("cells", "auto", "clock")[pick(3)], seeded=writer.seeded)
+
+
+def _aimed(pick: Pick) -> Program:
+    """One theme and little else: what it depends on is changed between kernels that come to their end, by one digit in
+    what the statements need or in one of them. What is restored although that counts is found here."""
+    theme = THEMES[tuple(THEMES)[pick(len(THEMES))]]
+    writer = Writer(pick, themes=(theme,))
+    first = (*IMPORTS.splitlines(), *IMPORTS_OF_THEMES.splitlines(), "random.seed(1); np.random.seed(2)")
+    common = [*(writer.one(FUNCTIONS[name]) for name in ("Box", "make", "plus")), *BEGINNING]
+    needs = [writer.one(forms) for forms in theme.definitions.values()]
+    begins = [text for text in theme.begins if pick(8) and not text.startswith("%%")]
+    start = [tuple(map(writer.fill, texts)) for texts in (common, needs, begins) if texts]
+    cells = [first, *start, *(_of_theme(writer, theme) for _ in range(1 + pick(2)))]
+    processes = [Process(tuple(cells))]
+    for _ in range(1 + pick(2)):
+        at = 1 + pick(len(start) + 1)
+        cells[at] = _redefined(writer, cells[at]) if pick(5) == 4 else _with_other_constant(pick, cells[at])
+        processes.append(Process(tuple(cells)))
+    return Program(tuple(processes), mode=("cells", "auto", "clock")[pick(3)])
+
+
+def _of_theme(writer: Writer, theme: Theme) -> tuple[str, ...]:
+    texts = [writer.fill(writer.one(theme.statements)) for _ in range(1 + writer.pick(3))]
+    magics = [text for text in texts if text.startswith("%%")]
+    return tuple(magics[:1] or texts)
 
 
 def _beginning(writer: Writer) -> tuple[str, ...]:
