@@ -531,7 +531,11 @@ class Odd(metaclass=Meta):
         counter.calls += 1
         return self.f(*args)""",
     ),
-    "plus": ("def plus(v=1):\n    return v + {n} + {#}", "def plus(v={#}):\n    return v * {#}"),
+    "plus": (
+        "def plus(v=1):\n    return v + {n} + {#}",
+        "def plus(v={#}):\n    return v * {#}",
+        "def plus(v=2, *, by={#}):\n    return v * by",
+    ),
     "push": ("def push(v, where=None):\n    {l}.append(v)\n    return {l}", "def push(v):\n    {d}[str(v)] = v"),
     "bump": (
         "def bump(v):\n    global n1\n    n1 = v + {#}\n    return n1",

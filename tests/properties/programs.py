@@ -201,7 +201,7 @@ class Writer:
         theme = self.one(self.themes)
         if theme.definitions and not depth and self.odds(8):
             return self.fill(self.one(theme.definitions[self.one(tuple(theme.definitions))]))
-        text = self.one(theme.statements)
+        text = self.one(theme.statements if depth else theme.statements + theme.alone)
         return self.fill("pass" if depth and text.startswith("%%") else text)
 
     def draw(self) -> str:

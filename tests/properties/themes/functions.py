@@ -88,6 +88,7 @@ FUNCTIONS = Theme(
         ),
         "apply": (
             "def apply(f, v):\n    return f(v) + {#}",
+            "def apply(f, v, *, k={#}):\n    return f(v) * k",
             "def apply(f, *v, **k):\n    {l}.append(len(v))\n    return f(*v, **k)",
         ),
         "TABLE": (

@@ -130,12 +130,15 @@ INTERRUPTS = Theme(
         "with contextlib.suppress(KeyboardInterrupt):\n    for n0 in range(4):\n        {*}\n"
         "        if n0 == {#}: raise KeyboardInterrupt",
         "os.kill(os.getpid(), 2)",
+        "exit_ = {#}; assert {n} > {#}",
+        "sys.exit({#})",
+    ),
+    # Caught by what is around it, the file would be one that a statement has made itself: that is no other input.
+    alone=(
         "if not os.path.exists('p0.txt'):\n    open('p0.txt', 'w').close()\n    raise KeyboardInterrupt",
         "for n0 in range(4):\n    {l}.append(n0)\n    if n0 == 2 and not os.path.exists('p0.txt'):\n"
         "        open('p0.txt', 'w').close()\n        raise KeyboardInterrupt",
-        "exit_ = {#}; assert {n} > {#}",
-        "sys.exit({#})",
-    )
+    ),
 )
 
 THEMES = {"history": HISTORY, "magics": MAGICS, "interrupts": INTERRUPTS}

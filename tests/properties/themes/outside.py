@@ -145,7 +145,8 @@ MODULES = Theme(
 )
 
 ENVIRONMENT = Theme(
-    (
+    begin=("os.environ['DEMO1'] = '{#}'",),
+    statements=(
         "os.environ['DEMO1'] = str({n})",
         "os.environ['DEMO1'] = '{#}'",
         "{T} = os.environ.get('DEMO1', 'none')",
@@ -205,7 +206,7 @@ ENVIRONMENT = Theme(
         "gc.collect(); {N} = {#}",
         "sys.displayhook8 = {#}",
     ),
-    {
+    definitions={
         "setting": (
             "def setting(name):\n    return int(os.environ.get(name, {#}))",
             "def setting(name, k={#}):\n    os.environ.setdefault(name, str(k))\n    return len(os.environ[name])",

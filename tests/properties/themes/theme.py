@@ -14,6 +14,8 @@ class Theme:
     statements: tuple[str, ...]
     definitions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What the statements need, by name; each in several forms, one of which is there at a time."""
+    alone: tuple[str, ...] = ()
+    """Statements that stand in no other one."""
     begin: tuple[str, ...] = ()
     """What has to be there as well before most of them make sense."""
 
