@@ -307,6 +307,21 @@ def test_await_magics_and_syntax_errors_behave_as_without_us(kernel: Kernel) -> 
     assert re.search(r"line 4|:4|-> 4 ", told)
 
 
+def test_what_skips_the_files_it_has_made_is_restored_with_all_it_found(kernel: Kernel) -> None:
+    kernel.run("import os, pathlib")
+    cell = (
+        "%%checkpointed\nfound = []\nfor n in range(3):\n    path = pathlib.Path(f'part{n}.txt')\n"
+        "    if path.exists(): continue\n    path.write_text(str(n))\n    found.append(n)\nfound"
+    )
+    assert kernel.run(cell).result == "[0, 1, 2]"
+    again = kernel.run(cell)
+    assert (again.result, again.status) == ("[0, 1, 2]", "restored")
+    kernel.run("os.remove('part1.txt')")
+    assert kernel.run(cell).result == "[1]", "one of them is not in its place"
+    kernel.run("pathlib.Path('part1.txt').write_text('another')")
+    assert kernel.run(cell).result == "[]", "nor is it now"
+
+
 def test_a_failed_cell_is_never_a_hit(kernel: Kernel) -> None:
     cell = "%%checkpointed\nx = 1\nif fail: raise ValueError\n"
     kernel.run("fail = True")

@@ -288,7 +288,7 @@ def anywhere(text: Any) -> Any:
     """A text without what differs from process to process: addresses, and the number of a cell's source."""
     if not isinstance(text, str):
         return text
-    text = re.sub(r"0x[0-9a-f]{6,}|ipython-input-[\w-]+|/tmp/\w+", "…", text)
+    text = re.sub(r"0x[0-9a-f]{6,}|ipython-input-[\w-]+|/tmp/\w+|[\w./-]+/program\d+/(work|plain\d+)", "…", text)
     text = re.sub(r"(\x1b\[2K\r)+", "", text)
     text = re.sub(r"(CPU times|Wall time): .*|[\d.]+ \w+ ± .* per loop.*", "took", text)
     return re.sub(r"(?<={)('\w+'(?:, '\w+')+)(?=})", lambda found: ", ".join(sorted(found[1].split(", "))), text)
