@@ -129,7 +129,7 @@ INTERRUPTS = Theme(
         "for n0 in range(3):\n    for n1 in range(3):\n        {*}\n        if n0 * n1 == {#}: raise StopIteration",
         "with contextlib.suppress(KeyboardInterrupt):\n    for n0 in range(4):\n        {*}\n"
         "        if n0 == {#}: raise KeyboardInterrupt",
-        "os.kill(os.getpid(), 2)",
+        "os.kill(os.getpid(), __import__('signal').SIGINT)",
         "exit_ = {#}; assert {n} > {#}",
         "sys.exit({#})",
     ),
