@@ -231,7 +231,8 @@ class Describer:
             # Without classes: which of them singledispatch has met has no effect.
             return f"{kind} {sorted(f'{anywhere(repr(k))}' for k in value if not isinstance(k, type))}"
         if isinstance(value, weakref.WeakSet):
-            return f"{kind} {sorted(f'{type(item).__name__} {item.n}' for item in value)}"
+            held = sorted(f"{type(item).__name__} {getattr(item, 'n', None)}" for item in value)
+            return f"{kind} {held}"
         if isinstance(value, weakref.finalize):
             return f"{kind} {value.alive}"
         if isinstance(value, (collections.UserList, collections.UserDict)):
