@@ -393,7 +393,12 @@ def _keeps_count(obj: Any) -> bool:
 
 
 def _made_at_run_time(obj: Any) -> Iterator[Any]:
-    """A lambda or inner function, which no definition makes again, and the variables it shares with others."""
+    """A lambda or inner function, which no definition makes again, and the variables it shares with others; or a class
+    that is no longer found by its name: all who have it have to get the same one back."""
+    if isinstance(obj, type):
+        if is_user_code(obj) and not is_live(obj):
+            yield obj
+        return
     if isinstance(obj, types.FunctionType) and "<" in obj.__qualname__ and is_user_code(obj):
         yield obj
         yield from (c for n, c in zip(obj.__code__.co_freevars, obj.__closure__ or (), strict=True) if n != "__class__")
@@ -421,6 +426,7 @@ def _held_by(obj: Any) -> Iterator[Any]:
     elif isinstance(obj, (types.BuiltinFunctionType, types.MethodType)):
         yield obj.__self__
     elif isinstance(obj, (type, types.ModuleType)) and is_user_code(obj) and not _is_notebook(obj):
+        yield from obj.__bases__ if isinstance(obj, type) else ()
         yield from (value for name, value in vars(obj).items() if not name.startswith("__"))
     elif isinstance(obj, enum.Enum):
         yield from vars(obj).values()
