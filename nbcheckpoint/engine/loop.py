@@ -142,6 +142,7 @@ class ExplicitLoop:
                 rng.restore(name, state)
             return items
         self._trail, self._done, self._last = trail, earlier.progress.done, earlier.id
+        files.note_left(earlier.files, open_ended=True)
         self._watch.adopt(earlier.files)
         files.include(earlier.files)  # what it stands in has read them too
         self._seconds, self._start = earlier.seconds, {**self._start, **loaded[_START]}
@@ -202,6 +203,7 @@ class ExplicitLoop:
             return
         progress = Progress(done=self._done, total=self._total, trail=self._trail.digest)
         seen, moved = self._watch.seen(unfinished=unfinished), self._random()
+        files.note_left(seen, open_ended=True)  # a traceback may hold it, so that it is not told of its end
         draft = Checkpoint(
             id="",
             created="",

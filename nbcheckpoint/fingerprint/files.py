@@ -44,8 +44,10 @@ REMOVED = "removed"
 """Instead of a digest: the step removed what was there before it, and could end otherwise if it did so again. It never
 matches."""
 FOLDER = "folder"
-THERE = "there"
 """Instead of a digest: the step made this folder, whatever is in it."""
+THERE = "there"
+"""Instead of a digest: the step writes this file from scratch and may do so again, so what is in it after a kill may be
+its own. What this process has written since it began is not."""
 _LINK, _EXACT = "link:", "exact:"
 """A digest that begins like this is not one of bytes alone."""
 _SYSTEM = ("/proc/", "/dev/pts/", "/dev/null", "/dev/tty", "/dev/random", "/dev/urandom", "/sys/", "/run/")
@@ -260,7 +262,7 @@ class FileWatch:
         found = {**{path: file for path, file in self._earlier.items() if path not in skipped}, **found}
         gone = not self.misses and (self._removed or self.may_remove)
         there = () if gone else filter(os.path.isfile, skipped)
-        found |= {path: FileSeen(path=path, digest=THERE, written=True) for path in there}
+        found |= {path: _there(path) for path in there}
         known = set() if self.exact else {path for path in found if not os.path.islink(path)}
         looked = {path: self._looked_at(path, unfinished=unfinished) for path in self._looked.keys() - known}
         found |= dict(sorted(looked.items()))
@@ -408,7 +410,8 @@ def unchanged(recorded: FileSeen) -> bool:
     if recorded.digest == MISSING or stat is None:
         return recorded.digest == MISSING and stat is None
     if recorded.digest in (FOLDER, THERE):
-        return os.path.isdir(recorded.path) == (recorded.digest == FOLDER)
+        kind = os.path.isdir(recorded.path) == (recorded.digest == FOLDER)
+        return kind and not (recorded.digest == THERE and _written_by_others(recorded, stat))
     if recorded.digest.startswith((_LINK, _EXACT)):
         return _particulars(recorded.path, exact=recorded.digest.startswith(_EXACT)) == recorded.digest
     if recorded.appended:
@@ -417,6 +420,45 @@ def unchanged(recorded: FileSeen) -> bool:
         return True
     now = look(recorded.path)
     return now is not None and now.digest == recorded.digest
+
+
+def _there(path: str) -> FileSeen:
+    size, mtime_ns, ctime_ns = _stat(path) or (0, 0, 0)
+    return FileSeen(path=path, size=size, mtime_ns=mtime_ns, ctime_ns=ctime_ns, digest=THERE, written=True)
+
+
+_left: dict[str, tuple[int, int, int] | None] = {}
+"""Files an unfinished step has written here, as they were when it was left; None: nobody knows when that is."""
+
+
+def note_left(seen: Iterable[FileSeen], *, open_ended: bool = False) -> None:
+    """A step that had seen these may be left half-way and gone on with in this process; unless it is `open_ended`, it
+    has just been left."""
+    for file in seen:
+        if file.digest == THERE:
+            _left[file.path] = None if open_ended else _stat(file.path) or (0, 0, 0)
+
+
+def _written_by_others(recorded: FileSeen, stat: tuple[int, int, int]) -> bool:
+    """Has this process written what the step wrote, before it ran here or after it was left? Then it was a statement
+    that stands before the step and runs again: `best.pt`, with what the training begins with."""
+    before = (recorded.size, recorded.mtime_ns, recorded.ctime_ns)
+    left = _left.get(recorded.path, before)
+    return left is not None and stat not in (before, left) and stat[2] > _process_began_ns()
+
+
+_IMPORTED_NS = time.time_ns()
+
+
+def _process_began_ns() -> int:
+    """When this process was started, rounded up, as far as the system tells."""
+    try:
+        with unnoticed(), open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        seconds = (ticks + 1) / os.sysconf("SC_CLK_TCK")
+        return time.time_ns() - int((time.clock_gettime(time.CLOCK_BOOTTIME) - seconds) * 1e9)
+    except (OSError, ValueError, AttributeError, IndexError):
+        return _IMPORTED_NS
 
 
 def grown_by(recorded: FileSeen) -> int:

@@ -307,6 +307,7 @@ class EnterHooks(Hooks):
         tree = running.tree
         identity = self._identify(cell, tree, compiled(tree), running.identity.code, None, thorough=True)
         self._cut[identity.code] = Cut(saved.id, self._left(identity, saved))
+        files.note_left(saved.files)
 
     def _left(self, identity: Identity, progress: Checkpoint) -> tuple[Any, ...]:
         """What a loop that was cut short depends on, but for files, as it is now."""

@@ -1116,6 +1116,43 @@ def test_a_file_that_was_changed_behind_the_last_iteration_is_made_again(kernel:
     assert (kernel.folder / "last.txt").read_text() == "1"
 
 
+BEST = (
+    "%%checkpointed --every 2\nfor i in range(6):\n    if work(i) in (1, 4, 16):\n"
+    "        with open('best.txt', 'w') as file: file.write(str(i))\n    gate(i, 5)"
+)
+UNTRAINED = "with open('best.txt', 'w') as file: file.write('untrained')"
+
+
+@pytest.mark.parametrize("written_again", [True, False])
+def test_a_file_that_is_written_before_the_loop_is_not_what_the_loop_left_of_it(
+    kernel: Kernel, *, written_again: bool
+) -> None:
+    """What stands before the loop runs again in the new kernel. What the killed one wrote after its last save is the
+    loop's own."""
+    cut(kernel, BEST, setup=UNTRAINED if written_again else "", saved=4)
+    line = kernel.run(BEST).line
+    if written_again:
+        assert "the file it wrote was changed: best.txt" in line
+    else:
+        assert "loop continued at 5 of 6" in line
+    assert (kernel.folder / "best.txt").read_text() == "4"
+    assert worked(kernel.folder)[6:] == [*range(6)][0 if written_again else 4 :]
+
+
+@pytest.mark.parametrize("written_again", [True, False])
+def test_nor_is_it_in_the_kernel_the_loop_failed_in(kernel: Kernel, *, written_again: bool) -> None:
+    kernel.run(SETUP)
+    cell = BEST.replace("gate(i, 5)", "1 / (5 - i or not closed())")
+    (kernel.folder / "closed.txt").write_text("yes")
+    assert "ZeroDivisionError" in kernel.run(cell, fails=True).error
+    (kernel.folder / "closed.txt").write_text("")
+    if written_again:
+        kernel.run(UNTRAINED)
+    line = kernel.run(cell).line
+    assert ("the file it wrote was changed: best.txt" if written_again else "loop continued at 5 of 6") in line
+    assert (kernel.folder / "best.txt").read_text() == "4"
+
+
 def test_a_loop_that_would_miss_a_file_it_has_removed_begins_anew(kernel: Kernel) -> None:
     """Killed behind that: to go on, it would remove the file once more, and fail, however often it is run."""
     cell = FRAMES.replace(

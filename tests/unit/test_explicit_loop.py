@@ -162,6 +162,39 @@ def test_what_it_has_written_is_written_again_when_it_is_gone(here: Store, tmp_p
     assert Path(f"{path}1").read_text() == "1"
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_a_file_that_is_written_before_it_is_not_what_it_left_of_it(tmp_path: Path, *, again: bool) -> None:
+    """What stands before the loop runs again in the new process, and may have begun the file again."""
+    program = PROGRAM.replace(
+        "        if epoch == fatal", "        if epoch in (1, 4): write(epoch)\n        if epoch == fatal"
+    )
+    program = program.replace(
+        "def train", "def write(what):\n    open('best.txt', 'w').write(f'{what}')\n\ndef train", 1
+    )
+    assert run(tmp_path, 5, program=program)[0] == -9
+    program = program.replace("print(train", "write('untrained')\nprint(train") if again else program
+    shown = run(tmp_path, -1, program=program)[1]
+    assert (shown[0] == "epoch 0") == again
+    assert (tmp_path / "best.txt").read_text() == "4"
+
+
+def test_what_it_has_written_in_its_own_process_is_its_own(here: Store, tmp_path: Path) -> None:
+    def train(stop: Unseen, ran: Unseen, path: str) -> None:
+        for n in nbc.loop(range(6), name="best", every=2):
+            ran.append(n)
+            if n in (1, 2, 4):
+                Path(path).write_text(str(n))
+            if n == stop[0]:
+                raise InterruptedError
+
+    best, ran = tmp_path / "best", Unseen()
+    with pytest.raises(InterruptedError):
+        train(Unseen([4]), ran, str(best))
+    here.flush()
+    train(Unseen([9]), ran, str(best))
+    assert ran == [*range(5), 4, 5]
+
+
 def test_another_seed_begins_it_anew(here: Store) -> None:
     def draw(stop: Unseen) -> list[float]:
         drawn: list[float] = []
