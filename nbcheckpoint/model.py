@@ -232,6 +232,10 @@ class FileSeen(Record, frozen=True, kw_only=True):
     """It had not been touched for a while when it was looked at: same size and time mean the same file."""
     appended: bool = False
     """The step has only added to its end, as one does to a log: what others add behind that does not matter."""
+    kept: int = -1
+    """Bytes it had before the step added to it, if what was added is saved as well; else -1."""
+    before: str = ""
+    """Digest of those bytes."""
 
 
 class NotSaved(Record, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng, settings
 from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, free_words, names_in, words_in, words_said_by
-from nbcheckpoint.fingerprint.files import grown_by, unchanged
+from nbcheckpoint.fingerprint.files import begun_again, grown_by, unchanged
 from nbcheckpoint.fingerprint.reach import code_of, imported_by, reach, reads_of
 from nbcheckpoint.fingerprint.values import HASH_SEED, Digester, Unidentified, likely_seconds, reads_data
 from nbcheckpoint.model import Checkpoint, Input, Reason
@@ -568,7 +568,8 @@ def match(
             break  # it came to its end: how far it was before that is over, and would leave the file as it is
     if progress is not None:
         logs = [(file.path, grown_by(file)) for file in progress.files if file.appended]
-        return Match(None, explain.going_on([(path, size) for path, size in logs if size > 0]), progress)
+        again = [(file.path, file.size - file.kept) for file in progress.files if begun_again(file)]
+        return Match(None, explain.going_on([(path, size) for path, size in logs if size > 0], again), progress)
     return Match(None, reason or _nearest(store.find(identity.code, limit=1), identity.inputs))
 
 

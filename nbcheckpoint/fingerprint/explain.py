@@ -89,9 +89,11 @@ def unidentified(sentences: Sequence[str], inputs: Sequence[Input]) -> Reason:
     return Reason(code="unidentified", text="; ".join(sentences), details={"names": names})
 
 
-def going_on(logs: Sequence[tuple[str, int]]) -> Reason:
-    """A loop was cut short. What was added to its logs (path, bytes) since the last save stays, and is worth a word."""
+def going_on(logs: Sequence[tuple[str, int]], again: Sequence[tuple[str, int]] = ()) -> Reason:
+    """A loop was cut short. What was added to its logs (path, bytes) since the last save stays, and is worth a word. So
+    is what is put back into those that were begun `again`."""
     said = [f"{path.rpartition('/')[2]} keeps {say_size(size)} added after the last save" for path, size in logs]
+    said += [f"{path.rpartition('/')[2]} was begun again and has its {say_size(size)} back" for path, size in again]
     return Reason(code="interrupted", text="; ".join(said))
 
 

@@ -85,6 +85,8 @@ class FileWatch:
         self._read_back: set[str] = set()
         """Written, and read after that."""
         self._appended: set[str] = set()
+        self.began: dict[str, int] = {}
+        """Bytes of those before the step first added to them; -1 if nobody knows."""
         self._overwritten: set[str] = set()
         self._removed: set[str] = set()
         self._was_there: set[str] = set()
@@ -117,6 +119,8 @@ class FileWatch:
         elif reads:
             self._read_back.add(path)
         if writes:
+            if appends:
+                self.began.setdefault(path, (_stat(path) or (0,))[0])
             self._written.add(path)
             (self._appended if appends else self._overwritten).add(path)
 
@@ -234,6 +238,7 @@ class FileWatch:
         """What the same step had seen when it was cut short, in another process."""
         for file in files:
             if file.appended or file.digest == THERE:
+                self.began[file.path] = file.kept
                 self._written.add(file.path)
                 (self._appended if file.appended else self._overwritten).add(file.path)
             else:
@@ -406,6 +411,8 @@ def unchanged(recorded: FileSeen) -> bool:
     """Is it still what it was? By size and time where those settle it, by its bytes in doubt."""
     if not recorded.digest or recorded.digest == REMOVED:
         return False
+    if recorded.appended:
+        return grown_by(recorded) >= 0 or begun_again(recorded)
     stat = _stat(recorded.path)
     if recorded.digest == MISSING or stat is None:
         return recorded.digest == MISSING and stat is None
@@ -414,8 +421,6 @@ def unchanged(recorded: FileSeen) -> bool:
         return kind and not (recorded.digest == THERE and _written_by_others(recorded, stat))
     if recorded.digest.startswith((_LINK, _EXACT)):
         return _particulars(recorded.path, exact=recorded.digest.startswith(_EXACT)) == recorded.digest
-    if recorded.appended:
-        return grown_by(recorded) >= 0
     if recorded.settled and stat == (recorded.size, recorded.mtime_ns, recorded.ctime_ns):
         return True
     now = look(recorded.path)
@@ -464,17 +469,33 @@ def _process_began_ns() -> int:
 def grown_by(recorded: FileSeen) -> int:
     """Bytes that were added to a file since; -1 if it does not begin with what it had."""
     stat = _stat(recorded.path)
-    if stat is None or stat[0] < recorded.size:
+    if stat is None or stat[0] < recorded.size or _beginning(recorded.path, recorded.size) != recorded.digest:
         return -1
-    hasher, left = blake3(), recorded.size
+    return stat[0] - recorded.size
+
+
+def begun_again(recorded: FileSeen) -> bool:
+    """Is it what it was before the step added to it, so that what it has added can be put back?"""
+    if recorded.kept < 0:
+        return False
+    stat = _stat(recorded.path)
+    if stat is None:
+        return recorded.kept == 0 and os.access(os.path.dirname(recorded.path), os.W_OK)
+    same = stat[0] == recorded.kept and os.path.isfile(recorded.path) and os.access(recorded.path, os.W_OK)
+    return same and _beginning(recorded.path, recorded.kept) == recorded.before
+
+
+def _beginning(path: str, size: int) -> str:
+    """The digest of its first so many bytes, or nothing."""
+    hasher, left = blake3(), size
     try:
-        with unnoticed(), open(recorded.path, "rb") as file:
+        with unnoticed(), open(path, "rb") as file:
             while left and (block := file.read(min(left, 1 << 20))):
                 hasher.update(block)
                 left -= len(block)
     except OSError:
-        return -1
-    return stat[0] - recorded.size if hasher.hexdigest() == recorded.digest else -1
+        return ""
+    return hasher.hexdigest()
 
 
 def _stat(path: str) -> tuple[int, int, int] | None:

@@ -16,7 +16,7 @@ from nbcheckpoint.engine.pace import Pace
 from nbcheckpoint.errors import Error, StoreError
 from nbcheckpoint.fingerprint import files, rng, settings
 from nbcheckpoint.model import Checkpoint
-from nbcheckpoint.notebook import further, namespace
+from nbcheckpoint.notebook import further, logs, namespace
 from nbcheckpoint.notebook.cell import Cell, hint, lines_of, own_text, salt
 from nbcheckpoint.notebook.leaves import RESULT, Place, Running
 from nbcheckpoint.notebook.session import Session
@@ -116,6 +116,7 @@ class Hooks:
 
     def _bind(self, checkpoint: Checkpoint, values: dict[str, Any]) -> None:
         user_ns = self.shell.user_ns
+        logs.put_back(checkpoint.files, values)
         for name in checkpoint.deleted:
             user_ns.pop(name, None)
         for name, value in values.items():

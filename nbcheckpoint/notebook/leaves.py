@@ -29,7 +29,7 @@ from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names, names_in
 from nbcheckpoint.fingerprint.reach import code_of
 from nbcheckpoint.model import Checkpoint, Input, Reason, Step
-from nbcheckpoint.notebook import around, namespace, sharing
+from nbcheckpoint.notebook import around, logs, namespace, sharing
 from nbcheckpoint.notebook.around import Around
 from nbcheckpoint.notebook.conditions import conditions
 from nbcheckpoint.notebook.figures import Figures
@@ -282,7 +282,8 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     shown = {} if is_result else shown
     _tell_of_removals(running)
     seen = running.watch.seen(unfinished=loop is not None, writes_again=loop is None or not loop.is_through)
-    shown |= besides.options
+    seen, added = logs.keep(seen, running.watch.began)
+    shown |= besides.options | added
     shown |= running.bars(user_ns, but=values)
     step = place.step
     checkpoint = Checkpoint(

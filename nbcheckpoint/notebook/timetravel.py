@@ -239,7 +239,7 @@ class Traveller:
                 outcome.random.append(name.removeprefix(rng.PREFIX))
             elif name.startswith(settings.PREFIX):
                 settings.restore(name, value)
-            else:
+            elif ":" not in name:
                 self._shell.user_ns[name] = value
 
     # With --run

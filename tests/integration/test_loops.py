@@ -1030,8 +1030,50 @@ def test_a_log_it_keeps_may_have_grown_since_the_last_save(kernel: Kernel, since
     log.write_text(log.read_text() + "by hand\n")
     third = kernel.run(cell)
     assert third.status == "restored", third.line
-    log.write_text("")
+    log.write_text("x")
     assert "the file it wrote was changed: log.txt" in kernel.run(cell).line
+
+
+RESULTS = (
+    "%%checkpointed --every 1\nfor i in range(8):\n    gate(i, 5)\n"
+    "    with open('results.csv', 'a') as out:\n        print(work(i), file=out)"
+)
+WITH_HEAD = "with open('results.csv', 'w') as out: out.write('square\\n')"
+ANEW = "if os.path.exists('results.csv'): os.remove('results.csv')"
+
+
+@pytest.mark.parametrize(("begins", "head"), [(WITH_HEAD, ["square"]), (ANEW, [])])
+def test_lines_of_a_file_that_is_begun_again_before_the_loop_are_put_back(
+    kernel: Kernel, begins: str, head: list[str]
+) -> None:
+    """What begins the file takes no time, so it runs in the new kernel, too. The lines were as good as lost."""
+    cut(kernel, RESULTS, setup=begins, saved=5)
+    again = kernel.run(RESULTS)
+    assert again.line.startswith("resumed: loop continued at 6 of 8")
+    assert "results.csv was begun again and has its 11 B back" in again.line
+    wanted = [*head, *(str(i * i) for i in range(8))]
+    assert (kernel.folder / "results.csv").read_text().split() == wanted
+    assert worked(kernel.folder) == [*range(8)]
+    kernel.restart()
+    kernel.run(SETUP + begins)
+    assert kernel.run(RESULTS).status == "restored"
+    assert (kernel.folder / "results.csv").read_text().split() == wanted, "what is restored as a whole as well"
+    kernel.run(begins)
+    kernel.run("with open('results.csv', 'a') as out: out.write('of somebody else\\n')")
+    assert kernel.run(RESULTS).status == "computed", "that is no longer what was there before the first of them"
+    added = wanted[len(head) :]
+    assert (kernel.folder / "results.csv").read_text().split() == [*head, "of", "somebody", "else", *added]
+
+
+def test_two_loops_that_add_to_one_file_put_back_their_own_lines(kernel: Kernel) -> None:
+    kernel.run(SETUP + WITH_HEAD)
+    first, second = RESULTS, RESULTS.replace("range(8)", "range(8, 10)")
+    kernel.run(first)
+    kernel.run(second)
+    kernel.restart()
+    kernel.run(SETUP + WITH_HEAD)
+    assert kernel.run(first).status == kernel.run(second).status == "restored"
+    assert (kernel.folder / "results.csv").read_text().split() == ["square", *(str(i * i) for i in range(10))]
 
 
 def test_two_cells_with_one_name_are_told_apart(kernel: Kernel) -> None:
