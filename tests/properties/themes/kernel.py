@@ -79,7 +79,7 @@ MAGICS = Theme(
         "%alias_magic t8 time",
         "%%t8\n{N} = {#}",
         "get_ipython().run_line_magic('time', '{N} = {#}')",
-        "get_ipython().run_cell('{N} = {#}')",
+        "get_ipython().run_cell('{N} = {#}').success",
         "get_ipython().ev('{n} + {#}')",
         "get_ipython().push({'{n}': {#}})",
         "{N} = get_ipython().user_ns['{n}']",
