@@ -4,7 +4,8 @@ An audit hook sees every `open` made through Python, `os.listdir` and `os.scandi
 in C (Arrow, HDF5) are not seen; but the path has to come from somewhere, so constant strings and string inputs
 that name an existing file count as read too, and so do the command lines of programs that are started (`programs.py`).
 A folder that is handed to such a library (a table in many files) or program counts with the files below it.
-Nor does it see somebody asking whether a file is there (`os.stat`), which
+One that is named like that, was not there and is in the end counts as written; of what torch saves, the function that
+opens its files tells. Nor does it see somebody asking whether a file is there (`os.stat`), which
 is how pandas begins when it has Arrow read or write one: that is noted while a step runs, where the user's code or
 pandas asks. A file that changed between being opened and the end of the step
 gets no digest, and what has no digest never matches.
@@ -72,6 +73,8 @@ class FileWatch:
         self._read: dict[str, tuple[int, int, int] | None] = {}
         """Path -> (size, mtime, ctime) at the first opening, None if it was not there."""
         self._mentioned: dict[str, tuple[int, int, int] | None] = {}
+        self._named: set[str] = set()
+        """Mentioned, and not there: if they are in the end, something that opens files in C has written them."""
         self._looked: dict[str, tuple[int, int, int] | None] = {}
         """The same at the first look, for what nobody was seen to open."""
         self._told: dict[str, tuple[int, int, int] | None] = {}
@@ -213,10 +216,12 @@ class FileWatch:
             if not 0 < len(text) < 1024 or "\n" in text or "\0" in text:
                 continue
             path = os.path.abspath(text)
-            missing = absent and ("." in text or "/" in text) and not os.path.exists(path)
+            missing = ("." in text or "/" in text) and not os.path.exists(path)
             if path.startswith(self._ignore) or path in self._folders:
                 continue
-            if missing or os.path.isfile(path):
+            if missing and len(self._named) < MOST_TOLD:
+                self._named.add(path)
+            if (missing and absent) or os.path.isfile(path):
                 self._mentioned.setdefault(path, _stat(path))
             elif self.whole_folders and os.path.isdir(path) and not _is_around(path):
                 self._take_whole(path)
@@ -259,6 +264,9 @@ class FileWatch:
         no iteration left: it can go on if such files are there, whatever is in them; and whether or not they are, if it
         keeps only the latest few of them. What it has appended to must be as it is now.
         """
+        unseen = {path for path in self._named - self._written if os.path.isfile(path)}
+        self._written |= unseen
+        self._overwritten |= unseen
         before = {**{p: s for p, s in self._mentioned.items() if p not in self._written}, **self._read}
         skipped = self._written - self._read.keys() - self._read_back - self._logs
         skipped = skipped if unfinished and writes_again else set()
@@ -539,6 +547,7 @@ def start(watch: FileWatch) -> None:
     if not _watches:
         for name, (_, asking) in _asks.items():
             setattr(os, name, asking)
+    _note_writers()
     _watches.append(watch)
 
 
@@ -549,6 +558,28 @@ def stop(watch: FileWatch) -> None:
     for name, (original, asking) in _asks.items() if not _watches else ():
         if getattr(os, name) is asking:
             setattr(os, name, original)
+
+
+_WRITERS = {"torch.serialization": "_open_zipfile_writer"}
+"""Functions of libraries that are given the name of a file, and have it opened in C to write it."""
+
+
+def _note_writers() -> None:
+    """Once for each of those that are loaded: what is put in their place costs one test when nobody watches."""
+    for name, function in _WRITERS.items():
+        original = getattr(sys.modules.get(name), function, None)
+        if original is not None and not hasattr(original, "__wrapped__"):
+            setattr(sys.modules[name], function, _writing(original))
+
+
+def _writing(original: Any) -> Any:
+    @functools.wraps(original)
+    def writing(path: Any, *args: Any, **given: Any) -> Any:
+        if _watches and isinstance(path, (str, os.PathLike)) and not getattr(_quiet, "on", False):
+            _note(os.fsdecode(path), reads=False, writes=True)
+        return original(path, *args, **given)
+
+    return writing
 
 
 def _asking(original: Any) -> Any:

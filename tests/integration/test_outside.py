@@ -73,3 +73,19 @@ def test_what_has_not_changed_outside_is_known_again_in_another_kernel(tmp_path:
             again = kernel.run(f"%%checkpointed\n{cell}")
             assert again.status == "restored", f"{cell}: {again.line}"
             assert kernel.run("r").result == wanted
+
+
+def test_a_file_that_a_library_wrote_in_c_under_a_name_in_the_code_has_to_be_there(tmp_path: Path) -> None:
+    """Nobody sees it opened, and it was not there when the statement began: it was restored without the file."""
+    pl = pytest.importorskip("polars")
+    write = "%%checkpointed\nfor n in (1, 2):\n    pl.DataFrame({'n': [n]}).write_csv('made.csv')"
+    with Kernel(tmp_path) as kernel:
+        kernel.run("%load_ext nbcheckpoint\nimport polars as pl")
+        kernel.run(write)
+        kernel.restart()
+        kernel.run("%load_ext nbcheckpoint\nimport polars as pl")
+        assert kernel.run(write).status == "restored"
+        (tmp_path / "made.csv").unlink()
+        again = kernel.run(write)
+        assert "the file it wrote is gone: made.csv" in again.line
+        assert pl.read_csv(tmp_path / "made.csv")["n"].to_list() == [2]

@@ -98,3 +98,21 @@ def test_it_goes_on_in_the_middle_of_an_epoch(kernel: Kernel, cell: str, workers
     assert re.search(r"loop continued at 3 of 4, inside at 8\b", again.line), again.line
     assert kernel.run(LOOK).result == wanted
     assert len((kernel.folder / "tally.txt").read_text().split()) == 4 * 12 + 1
+
+
+def test_what_torch_saves_has_to_be_there_as_it_was(kernel: Kernel) -> None:
+    """torch opens the file in C, under a name that only a path held: its loop was restored though the file was gone, or
+    was the one of more epochs, and what loads it failed or loaded that."""
+    setup = "%load_ext nbcheckpoint\nimport torch, pathlib\nfolder = pathlib.Path('kept')\nfolder.mkdir(exist_ok=True)"
+    train = "%%checkpointed --every 1\nfor epoch in range({}):\n    torch.save({{'epoch': epoch}}, folder / 'last.pt')"
+    kernel.run(setup)
+    kernel.run(train.format(2))
+    kernel.restart()
+    kernel.run(setup)
+    assert kernel.run(train.format(2)).status == "restored"
+    assert kernel.run(train.format(3)).status == "resumed"
+    assert kernel.run(train.format(2)).status == "computed"
+    assert kernel.run("torch.load(folder / 'last.pt')").result == "{'epoch': 1}"
+    kernel.run("(folder / 'last.pt').unlink()")
+    again = kernel.run(train.format(2))
+    assert "the file it wrote is gone: last.pt" in again.line
