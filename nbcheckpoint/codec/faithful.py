@@ -15,6 +15,8 @@
     for an open file, a view of bytes    cloudpickle writes their content, as text and bytes
     for a closed file, a lock nobody holds, an executor that is shut down    it is refused, and need not be (`over.py`)
     for a class that keeps something out of its pickles and does not make it again    it would come back without that
+    for a logger    pickle writes its name: who writes its log would go on with what the variables no longer hold
+    for a handler that a logger has    pickle writes a copy: what is set there would not be set
 
 Here they are written so that they come back as what they are, or they are refused, and then named. Tracebacks are not
 kept.
@@ -29,6 +31,7 @@ import gc
 import importlib
 import io
 import itertools
+import logging
 import operator
 import os
 import pickle
@@ -59,6 +62,10 @@ def find(kind: type) -> Reducer | None:
         return refusing.reducers()[kind]
     if issubclass(kind, BaseException):
         return _reduce_exception
+    if issubclass(kind, logging.Logger):
+        return _reduce_logger
+    if issubclass(kind, logging.Handler):
+        return _reduce_handler
     if kind.__name__ in ("Random", "RandomState"):
         return _reduce_generator
     if kind in (decimal.Context, type(os.environ)) or kind.__name__ == "RcParams":
@@ -230,6 +237,27 @@ def _reduce_generator(generator: Any) -> Any:
 def _reduce_settings(settings: Any) -> Any:
     name = next((name for name, found in unpickled.global_settings() if found is settings), "")
     return (unpickled.global_setting, (name,)) if name else NotImplemented
+
+
+def _reduce_logger(logger: Any) -> Any:
+    """By its name, but for one whose handlers hold what has been logged, or have somebody's list or buffer filled."""
+    at: Any = logger
+    while at is not None:
+        if any(map(_logs_to_memory, at.handlers)):
+            raise pickle.PicklingError("a logger that writes to something in memory")
+        at = at.parent if at.propagate else None
+    return NotImplemented
+
+
+def _logs_to_memory(handler: Any) -> bool:
+    return is_user_code(type(handler)) or isinstance(getattr(handler, "stream", None), (io.StringIO, io.BytesIO))
+
+
+def _reduce_handler(handler: Any) -> Any:
+    loggers = (logging.root, *list(logging.root.manager.loggerDict.values()))
+    if any(handler in getattr(logger, "handlers", ()) for logger in loggers):
+        raise pickle.PicklingError("a handler that a logger writes to")
+    return NotImplemented
 
 
 def _reduce_container(obj: Any) -> Any:

@@ -150,3 +150,21 @@ def test_a_name_that_does_not_exist_in_save_is_told(kernel: Kernel) -> None:
     shown = kernel.run("%%checkpointed --save there,not_there\nthere = 1\nthere")
     assert shown.result == "1"
     assert "--save names not_there, which does not exist" in shown.line
+
+
+def test_a_logger_that_fills_a_variable_goes_on_filling_it(kernel: Kernel) -> None:
+    """pickle writes its name: what came next went to another buffer than the variable's, in a format that was set in a
+    copy of the handler."""
+    setup = (
+        "%load_ext nbcheckpoint\nimport io, logging\nbuffer = io.StringIO()\nlog = logging.getLogger('mine')\n"
+        "handler = logging.StreamHandler(buffer)\nlog.addHandler(handler)"
+    )
+    form = "%%checkpointed\nhandler.setFormatter(logging.Formatter('> %(message)s'))"
+    first = "%%checkpointed\nlog.warning('first')"
+    for _ in range(2):
+        kernel.run(setup)
+        kernel.run(form)
+        kernel.run(first)
+        assert kernel.run("log.warning('second')\nbuffer.getvalue()").result == "'> first\\n> second\\n'"
+        assert kernel.run("handler in log.handlers and handler.stream is buffer").result == "True"
+        kernel.restart()
