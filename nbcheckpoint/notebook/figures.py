@@ -1,8 +1,9 @@
 """Figures that pyplot has open while a statement runs.
 
-With the inline backend they stay open until the cell ends, and are shown then. What is drawn on them is nobody's
-variable, so a statement that draws cannot be brought back by binding names. One that does not may stand between those
-that do: `plt.figure()`, an hour of work, `plt.plot(result)`.
+With the inline backend they stay open until the cell ends, and are shown then; with others (Agg, ipympl) until somebody
+closes them, and what is drawn in one cell is asked for, or saved as a picture, in another. What is drawn on them is
+nobody's variable, so a statement that draws cannot be brought back by binding names. One that does not may stand
+between those that do: `plt.figure()`, an hour of work, `plt.plot(result)`.
 
 Every artist that changes tells its figure that it is *stale*. The mark is taken off while a statement runs, and put
 back behind it; a figure that has got it meanwhile was drawn on.
@@ -42,8 +43,6 @@ class Figures:
 
 
 def _managers() -> list[Any]:
-    """In the order pyplot keeps: the current one comes last. With other backends figures just stay open."""
-    helpers, matplotlib = sys.modules.get("matplotlib._pylab_helpers"), sys.modules.get("matplotlib")
-    if helpers is None or "inline" not in str(dict.get(getattr(matplotlib, "rcParams", {}), "backend")):
-        return []
-    return list(helpers.Gcf.figs.values())
+    """In the order pyplot keeps: the current one comes last."""
+    helpers = sys.modules.get("matplotlib._pylab_helpers")
+    return list(helpers.Gcf.figs.values()) if helpers is not None else []

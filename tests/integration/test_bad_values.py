@@ -168,3 +168,20 @@ def test_a_logger_that_fills_a_variable_goes_on_filling_it(kernel: Kernel) -> No
         assert kernel.run("log.warning('second')\nbuffer.getvalue()").result == "'> first\\n> second\\n'"
         assert kernel.run("handler in log.handlers and handler.stream is buffer").result == "True"
         kernel.restart()
+
+
+def test_a_figure_that_stays_open_from_cell_to_cell_is_drawn_on_and_asked_again(kernel: Kernel) -> None:
+    """So it is with any backend but the inline one: what is asked of it was restored though another curve was drawn."""
+    pytest.importorskip("matplotlib")
+    cells = (
+        "plt.figure()\nplt.plot([1, 2])",
+        "for at in range(3):\n    plt.plot([height, at])",
+        "drawn = [float(line.get_ydata()[0]) for line in plt.gca().lines]",
+    )
+    for height in (5, 5, 6):
+        kernel.run("%load_ext nbcheckpoint\nimport matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt")
+        kernel.run(f"height = {height}")
+        for cell in cells:
+            kernel.run(f"%%checkpointed\n{cell}")
+        assert kernel.run("drawn").result == f"[1.0, {height}.0, {height}.0, {height}.0]"
+        kernel.restart()
