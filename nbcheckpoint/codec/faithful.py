@@ -45,7 +45,7 @@ from typing import Any
 
 import cloudpickle
 
-from nbcheckpoint import over, plots, refusing, unpickled
+from nbcheckpoint import loggers, over, plots, refusing, unpickled
 from nbcheckpoint.whose import home_of, is_user_code
 
 Reducer = Callable[[Any], Any]
@@ -241,21 +241,13 @@ def _reduce_settings(settings: Any) -> Any:
 
 def _reduce_logger(logger: Any) -> Any:
     """By its name, but for one whose handlers hold what has been logged, or have somebody's list or buffer filled."""
-    at: Any = logger
-    while at is not None:
-        if any(map(_logs_to_memory, at.handlers)):
-            raise pickle.PicklingError("a logger that writes to something in memory")
-        at = at.parent if at.propagate else None
+    if next(loggers.fills(logger), None) is not None:
+        raise pickle.PicklingError("a logger that writes to something in memory")
     return NotImplemented
 
 
-def _logs_to_memory(handler: Any) -> bool:
-    return is_user_code(type(handler)) or isinstance(getattr(handler, "stream", None), (io.StringIO, io.BytesIO))
-
-
 def _reduce_handler(handler: Any) -> Any:
-    loggers = (logging.root, *list(logging.root.manager.loggerDict.values()))
-    if any(handler in getattr(logger, "handlers", ()) for logger in loggers):
+    if loggers.has_handler(handler):
         raise pickle.PicklingError("a handler that a logger writes to")
     return NotImplemented
 

@@ -93,7 +93,7 @@ class EnterHooks(Hooks):
             if reason is not None:
                 found = Match(None, reason)
         if found.checkpoint is not None:
-            self._restore(cell, found.checkpoint, loaded, outputs, shows=asked.shows)
+            self._restore(cell, found.checkpoint, loaded, outputs, asked)
             seconds = time.perf_counter() - started
             cell.done.append(line.Done("restored", seconds, explain.restored(found.checkpoint), found.checkpoint))
             return False
@@ -343,15 +343,15 @@ class EnterHooks(Hooks):
         checkpoint: Checkpoint,
         loaded: dict[str, Any],
         outputs: list[dict[str, Any]],
-        *,
-        shows: bool,
+        asked: Asked,
     ) -> None:
+        shows = asked.shows
         if leaves.IS_RESULT in checkpoint.meta:
             loaded[RESULT] = self.shell.user_ns[checkpoint.meta[leaves.IS_RESULT]]
         if not shows or cell.timed:
             kept = loaded.pop(RESULT, None)
             cell.kept = kept if shows else None
-        self._bind(checkpoint, loaded)
+        self._bind(checkpoint, loaded, asked.own.writes)
         conditions.adopt_calls(checkpoint)
         cell.annotated = frozenset(checkpoint.meta.get(leaves.ANNOTATED, ()))
         shown_here = shows and cell.kept is None

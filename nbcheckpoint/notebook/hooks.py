@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from nbcheckpoint import bars, patience
@@ -114,7 +115,8 @@ class Hooks:
 
     # Binding
 
-    def _bind(self, checkpoint: Checkpoint, values: dict[str, Any]) -> None:
+    def _bind(self, checkpoint: Checkpoint, values: dict[str, Any], written: Collection[str]) -> None:
+        """`written`: names the statement binds. What they had before stays as it is, unless it was changed in place."""
         user_ns = self.shell.user_ns
         logs.put_back(checkpoint.files, values)
         for name in checkpoint.deleted:
@@ -129,7 +131,8 @@ class Hooks:
             elif ":" not in name:
                 old = user_ns.get(name)
                 user_ns[name] = value
-                if not namespace.is_history(name):  # `_` itself bound anew leaves `Out` as it is
+                anew = name in written and name not in checkpoint.mutated
+                if not anew and not namespace.is_history(name):  # `_` itself bound anew leaves `Out` as it is
                     self._replace_in_history(old, value)
         if RESULT in values:
             self.shell.displayhook.update_user_ns(values[RESULT])

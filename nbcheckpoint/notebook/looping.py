@@ -360,7 +360,8 @@ class LoopHooks(Hooks):
             live |= {name: part for name, part in one.parts().items() if name in held and loops_.is_as_left(name, part)}
         for name in conditions.not_there(checkpoint):  # the loops around it have bound theirs on the way here
             self.shell.user_ns.pop(name, None)
-        self._bind(checkpoint, {**loops_.loaded, **live})
+        running = self._cell.running
+        self._bind(checkpoint, {**loops_.loaded, **live}, running.own.writes if running is not None else ())
 
     def _show_again(self, outputs: list[dict[str, Any]]) -> None:
         running = self._cell.running

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import enum
 import gc
+import logging
 import operator
 import sys
 import types
@@ -29,7 +30,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from typing import Any, NamedTuple
 
-from nbcheckpoint import bars, bases, constants, over, plots, tensors, unpickled
+from nbcheckpoint import bars, bases, constants, loggers, over, plots, tensors, unpickled
 from nbcheckpoint.codec.faithful import held_as
 from nbcheckpoint.codec.pickle import is_live
 from nbcheckpoint.fingerprint.values import is_mutable
@@ -54,8 +55,8 @@ _CONTAINERS = frozenset({list, set, frozenset})
 """Not tuples: those inside of an iterator may have a hole where something is over, and who looks there is gone."""
 _BUILTIN = frozenset({list, tuple, dict})
 """Nobody can refer to these weakly."""
-_SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType)
-"""What is on their stacks may be shown and not be counted, from Python 3.14 on."""
+_UNCOUNTED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.FrameType, logging.Logger)
+"""What is on the stacks of the first may be shown and not be counted, from Python 3.14 on. The last is everybody's."""
 
 
 class Lent(NamedTuple):
@@ -197,7 +198,7 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
     refer to each other. None: there is something whose references do not tell. The list is used up."""
     met: dict[int, Any] = {}
     edges: list[int] = []
-    passed: dict[int, Any] = {id(found): found for _, found in unpickled.global_generators()}
+    passed = _everybodys()
     weak: list[int] = []
     obj = held = None
     while values:
@@ -238,7 +239,7 @@ def _refers_to(obj: Any) -> list[Any] | None:
     if over.is_sealed(type(obj)) or plots.is_rule(type(obj)):
         return []
     tensor = tensors.kind()
-    if isinstance(obj, _SUSPENDED) or bars.is_bar(obj) or (tensor is not None and isinstance(obj, tensor)):
+    if isinstance(obj, _UNCOUNTED) or bars.is_bar(obj) or (tensor is not None and isinstance(obj, tensor)):
         return None
     if package_of(type(obj)) == "torch":
         return None  # its memory is held by tensors without a word to Python
@@ -319,7 +320,7 @@ def _reachable(values: list[Any], budget: list[int], *, saved: bool = False) -> 
     """Everything reachable as data, or all of that which would be `saved` with it; None if that is too much."""
     found: dict[int, Any] = {}
     lent: dict[int, Lent] = {}
-    passed: dict[int, Any] = {id(found): found for _, found in unpickled.global_generators()}  # they are everybody's
+    passed = _everybodys()
     tensor, lenders = tensors.kind(), _lenders()
     stack = list(values)
     while stack:
@@ -338,6 +339,10 @@ def _reachable(values: list[Any], budget: list[int], *, saved: bool = False) -> 
             found.update((id(part), part) for part in _made_at_run_time(obj))
             if not (_is_of_its_module(obj) or (saved and _is_found_by_name(obj))):
                 stack.extend(_held_by(obj))
+            continue
+        if isinstance(obj, logging.Logger):
+            passed[id(obj)] = obj
+            stack.extend(loggers.fills(obj))
             continue
         (found if is_mutable(type(obj)) else passed)[id(obj)] = obj
         if over.is_sealed(type(obj)):
@@ -359,6 +364,14 @@ def _reachable(values: list[Any], budget: list[int], *, saved: bool = False) -> 
         if tensor is not None and isinstance(obj, tensor):
             stack.extend(tensors.parts(obj))
     return Reached(found, lent)
+
+
+def _everybodys() -> dict[int, Any]:
+    """Generators of random numbers a library has for all; and where the process writes to, which in a kernel leads to
+    all it has."""
+    written_to = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    streams = (one for one in written_to if one is not None and not loggers.is_users(one))
+    return {id(found): found for found in (*(found for _, found in unpickled.global_generators()), *streams)}
 
 
 def _lenders() -> tuple[type, ...]:

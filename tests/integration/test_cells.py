@@ -556,6 +556,46 @@ def test_a_column_of_a_frame_is_no_part_of_what_is_done_with_the_frame(kernel: K
     assert kernel.run("total, m, y.tolist(), df.a.tolist()").result == values
 
 
+def test_what_a_name_had_before_it_was_bound_anew_stays_an_earlier_result(kernel: Kernel) -> None:
+    """What is changed in place is the same object there; what is bound anew leaves it alone."""
+    cells = ["%%checkpointed\nx = [1]\nx", "%%checkpointed\nx.append(2)", "%%checkpointed\nx = [3]"]
+    kernel.run(LOAD)
+    for cell in cells:
+        kernel.run(cell)
+    assert again(kernel, *cells, "[v for v in Out.values() if type(v) is list], x").result == "([[1, 2]], [3])"
+
+
+def test_loggers_and_their_handlers_are_in_nobodys_way(kernel: Kernel) -> None:
+    """A handler kept in a variable leads to what the process writes to, and that to all the kernel has."""
+    setup = f"""{LOAD}
+import logging, sys
+log = logging.getLogger("mine")
+log.setLevel("INFO")
+to_screen, to_file = logging.StreamHandler(sys.stdout), logging.FileHandler("run.log")
+log.addHandler(to_screen); log.addHandler(to_file)
+class Job:
+    def __init__(self):
+        self.log, self.done = logging.getLogger("mine"), []
+    def go(self, n):
+        self.log.info("at %d", n)
+        self.done.append(n)
+        return n
+other = Job()
+"""
+    cells = ["%%checkpointed\njob = Job()\nlog.info('begun')", "%%checkpointed --every 1\nfor n in range(3): job.go(n)"]
+    kernel.run(setup)
+    first = [kernel.run(cell) for cell in cells]
+    assert [cell.status for cell in first] == ["computed"] * 2
+    assert not any("--ignore" in cell.line or "not saved" in cell.line for cell in first)
+    kernel.restart()
+    kernel.run(setup)
+    second = [kernel.run(cell) for cell in cells]
+    assert [cell.status for cell in second] == ["restored"] * 2
+    assert [cell.stdout for cell in second] == [cell.stdout for cell in first]
+    assert "at 2" in first[1].stdout
+    assert kernel.run("job.done, job.log is log").result == "([0, 1, 2], True)"
+
+
 def test_what_expires_at_once_is_computed_anew(kernel: Kernel) -> None:
     cell = "x = [len('ab')]"
     kernel.run(f"%%checkpointed\n{cell}")
