@@ -34,6 +34,7 @@ from nbcheckpoint.notebook.items import (
     sources,
 )
 from nbcheckpoint.notebook.reentered import gives_a_file
+from nbcheckpoint.notebook.rows import are_new, at_rest
 from nbcheckpoint.notebook.stretch import NOTHING, UNKNOWN, Items, Numbers, Stretch
 
 ITERATOR = "loop:iterator"
@@ -118,6 +119,8 @@ class Loop:
         self.start: dict[str, Any] = {}
         """The random state before it began."""
         self._iterator: Any = None
+        self._is_new = False
+        """Had none of what it is made of given anything when the loop began?"""
         self._is_own = False
         """Has nobody else that iterator?"""
         self._is_numbers = False
@@ -207,12 +210,16 @@ class Loop:
         """What is saved with the variables."""
         more: dict[str, Any] = {START: self.start}
         if self._by == "iterator":
-            more[ITERATOR] = self._iterator
+            more[ITERATOR] = self._at_rest()
         for loop in self.chain[:-1]:
             more[of_loop(START, loop)] = loop.start
             if loop._by == "iterator":
-                more |= {of_loop(ITERATOR, loop): loop._iterator, of_loop(ITEM, loop): loop._item}
+                more |= {of_loop(ITERATOR, loop): loop._at_rest(more=1), of_loop(ITEM, loop): loop._item}
         return more
+
+    def _at_rest(self, more: int = 0) -> Any:
+        """What its iterator has yet to give behind the items that are done, and so many more."""
+        return at_rest(self._iterator, self.done + more if self._is_new else None)
 
     def take_along(
         self, together: set[str], user_ns: dict[str, Any], lookers_on: Sequence[dict[Any, Any]] = ()
@@ -277,6 +284,7 @@ class Loop:
         self.done, self.is_over, self.left_in = 0, False, 0  # it may have failed and be tried again
         self._given, self._again = False, []
         self.total = length_of(iterable)
+        self._is_new = are_new(iterator)
         self._is_numbers = type(iterable) is range
         certain = self._ordered or all(map(gives_a_file, sources(iterator)))
         self._trail = None if certain else Trail()
@@ -317,7 +325,7 @@ class Loop:
         """Go on with the one that was saved, from the item it was at, if that is given."""
         self._iterator, self._by, self._given, self._again = iterator, "iterator", True, list(again)
         self.done, self.total = progress.done, progress.total
-        self._is_own = self._is_numbers = False
+        self._is_own = self._is_numbers = self._is_new = False
 
     def walk(self, boundary: Callable[[], object], fault: Callable[[Exception], object] | None = None) -> Iterator[Any]:
         """The items, with a call of `boundary` between two of them whenever the loop is to be saved.
