@@ -24,6 +24,7 @@ _STEPPED = (type(iter(range(0))), type(iter(type("sequence", (), {"__getitem__":
 """Iterators of ranges and arrays, which can be pickled."""
 _ROWS_ASK: tuple[str, ...] = ("columns", "_constructor_sliced", "zip", "index", "values", "__finalize__")
 _ROWS_ASK += ("_mgr", "is_single_block", "add_references")
+_COLUMNS_ASK = ("enumerate", "columns", "_ixs")
 _GROUPS_ASK: tuple[str, ...] = (
     "ngroups",
     "lib",
@@ -61,6 +62,20 @@ class Rows:
         return label, row
 
 
+class Columns:
+    """What `DataFrame.items` has yet to give: columns as they are when they are asked for."""
+
+    def __init__(self, frame: Any, labels: Iterator[Any]) -> None:
+        self._frame, self._labels = frame, labels
+
+    def __iter__(self) -> Columns:
+        return self
+
+    def __next__(self) -> Any:
+        at, label = next(self._labels)
+        return label, self._frame._ixs(at, axis=1)
+
+
 class Groups:
     """What the groups of a `groupby` have yet to be cut from, and where."""
 
@@ -89,7 +104,7 @@ class Keyed:
         return (key,), group
 
 
-_OURS = (Rows, Groups, Keyed)
+_OURS = (Rows, Columns, Groups, Keyed)
 
 
 def are_new(iterator: Any) -> bool:
@@ -116,8 +131,7 @@ def at_rest(iterator: Any, given: int | None = None) -> Any:
 def _asking(iterator: Any, given: int | None) -> Any:
     """The same that asks others which are at rest. If there are none, it stays the object it is: others may hold it."""
     kind, asked, *strict = iterator.__reduce__()
-    asks_once = max(Counter(map(id, _generators(iterator))).values(), default=0) == 1
-    if not asks_once:  # two would be made of one
+    if any(count > 1 for count in Counter(map(id, _generators(iterator))).values()):  # two would be made of one
         return iterator
     made = [at_rest(one, given) for one in asked]
     if all(map(operator.is_, made, asked)) or not all(map(_gives_itself, made)):
@@ -161,6 +175,8 @@ def _of_generator(generator: Any, given: int | None) -> Any:
         return _times(generator, held)
     if name == "DataFrame.iterrows" and asks == _ROWS_ASK:
         return _rows(held)
+    if name == "DataFrame.items" and asks == _COLUMNS_ASK:
+        return _columns(held)
     if name == "DataSplitter.__iter__" and asks == _GROUPS_ASK:
         return _groups(held)
     if name == "BaseGrouper.get_iterator" and type(generator.gi_yieldfrom) is zip:
@@ -193,6 +209,16 @@ def _rows(held: Sequence[Any]) -> Any:
         return None
     labels, values = pairs.__reduce__()[1]
     return Rows(frame, columns, zip(_labels(labels, _given_by(values)), values, strict=True))
+
+
+def _columns(held: Sequence[Any]) -> Any:
+    import pandas
+
+    frame, labels = _only(held, pandas.DataFrame), _only(held, enumerate)
+    if type(frame) is not pandas.DataFrame or labels is None:
+        return None
+    asked, count = labels.__reduce__()[1]
+    return Columns(frame, enumerate(_labels(asked, count), count))
 
 
 def _groups(held: Sequence[Any]) -> Any:

@@ -7,6 +7,7 @@ import pytest
 from tests.integration.test_loops import SETUP, cut, uninterrupted, worked
 from tests.kernels import Kernel
 
+pytest.importorskip("pandas", "3", reason="its iterators are known")
 pytestmark = pytest.mark.slow
 
 MIXED = """import pandas as pd, numpy as np
@@ -85,6 +86,11 @@ LOOPS = {
         WIDE,
         "for c in df.columns:\n    df[c] = df[c] * work(int(c[1:]))\n    gate(int(c[1:]), 7)",
         "df.to_dict(), c",
+    ),
+    "columns with their labels": (
+        WIDE,
+        "for c, s in df.items():\n    df[c] = s * work(int(c[1:]))\n    df['last'] = s\n    gate(int(c[1:]), 7)",
+        "df.to_dict(), c, s.to_dict()",
     ),
     "a frame": (WIDE, "for c in df:\n    df[c] = df[c] * work(int(c[1:]))\n    gate(int(c[1:]), 7)", "df.to_dict(), c"),
     "columns, counted": (

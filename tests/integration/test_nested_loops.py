@@ -67,6 +67,19 @@ NESTED = {
         "    out.append(batches)",
         "out, batch is out[-1][-1]",
     ),
+    "rows of a frame that it writes to": (
+        "import pandas as pd; df = pd.DataFrame({'i': range(4), 'text': list('abcd'), 'y': 0})",
+        "for i, row in df.iterrows():\n    print(row.text)\n    for j in df.index.append(df.columns)[:5]:\n"
+        "        df.at[i, 'y'] += work(10 * i + (j if j != 'i' else 4))\n"
+        "        gate(10 * i + (j if j != 'i' else 4), 23)",
+        "df.to_dict(), i, j, row.to_dict()",
+    ),
+    "columns of text of a frame that it writes to": (
+        "import pandas as pd; df = pd.DataFrame({f'c{i}': range(5) for i in range(4)})",
+        "for i, c in enumerate(df):\n    print(c)\n    for j in df.index:\n        df.at[j, c] += work(10 * i + j)\n"
+        "        gate(10 * i + j, 23)",
+        "df.to_dict(), i, j, c",
+    ),
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from nbcheckpoint.notebook.rows import are_new, at_rest
 
-pytestmark = pytest.mark.skipif(pd.__version__ < "3", reason="those of pandas 3 are known")
+pytest.importorskip("pandas", "3", reason="those of pandas 3 are known")
 
 
 def frame() -> pd.DataFrame:
@@ -45,6 +45,8 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "groups of a column": lambda: iter(frame().groupby("n")["half"]),
     "a range of labels": lambda: iter(frame().index),
     "columns": lambda: iter(frame()),
+    "columns with their labels": lambda: frame().items(),
+    "columns with their numbers": lambda: frame().T.items(),
     "text": lambda: iter(frame()["text"]),
     "dates": lambda: iter(frame()["date"]),
     "two columns": lambda: zip(frame()["date"], frame()["text"], strict=True),
