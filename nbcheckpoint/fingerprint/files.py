@@ -26,7 +26,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
@@ -87,6 +87,10 @@ class FileWatch:
         self._written: set[str] = set()
         self._read_back: set[str] = set()
         """Written, and read after that."""
+        self._looked_back: set[str] = set()
+        """Written, and asked about after that."""
+        self.goes_on: set[str] = set()
+        """Files that an unfinished step writes and goes on with, so that somebody else looks after what is in them."""
         self._appended: set[str] = set()
         self.began: dict[str, int] = {}
         """Bytes of those before the step first added to them; -1 if nobody knows."""
@@ -130,7 +134,9 @@ class FileWatch:
     def note_look(self, path: str, *, whole: bool = False) -> None:
         """Somebody asked whether it is there; `whole`: and is going to read it, even if it is a folder."""
         path = os.path.abspath(path)
-        if not self._ignores(path) and path not in self._written:
+        if path in self._written:
+            self._looked_back.add(path)
+        elif not self._ignores(path):
             self._looked.setdefault(path, _stat(path))
             if whole:
                 self._take_whole(path)
@@ -175,6 +181,15 @@ class FileWatch:
     def has_read(self) -> bool:
         """Has it been seen to read any file, or is it at least told of one?"""
         return bool(self._read or self._mentioned or self._looked or self._told)
+
+    def looks_at(self, paths: Collection[str]) -> bool:
+        """Has it been seen to look at one of these since it has written it?"""
+        return not (self._read_back | self._looked_back).isdisjoint(paths)
+
+    @property
+    def has_started(self) -> bool:
+        """Has the user's code started another program, or forked?"""
+        return self._programs is not None or self._runs_on
 
     def note_start(self, command: Sequence[Any]) -> None:
         """The user's code is about to start another program."""
@@ -269,7 +284,7 @@ class FileWatch:
         self._overwritten |= unseen
         before = {**{p: s for p, s in self._mentioned.items() if p not in self._written}, **self._read}
         skipped = self._written - self._read.keys() - self._read_back - self._logs
-        skipped = skipped if unfinished and writes_again else set()
+        skipped = skipped if unfinished and writes_again else (skipped & self.goes_on if unfinished else set())
         names = sorted((before.keys() | self._written) - skipped)
         found = {path: self._seen(path, before, unfinished=unfinished) for path in names}
         found = {**{path: file for path, file in self._earlier.items() if path not in skipped}, **found}

@@ -34,6 +34,7 @@ from nbcheckpoint.notebook.around import Around
 from nbcheckpoint.notebook.conditions import conditions
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.outputs import Recorder
+from nbcheckpoint.notebook.written import seen_through
 from nbcheckpoint.whose import home_of, is_user_code, package_of
 
 if TYPE_CHECKING:
@@ -239,6 +240,9 @@ def _kept(running: Running, user_ns: dict[str, Any], place: Place, loop: Loop | 
         bound &= set(chosen.save) | carried
     wanted = (bound - set(chosen.skip)) | mutated  # who shares what is skipped has changed with it
     if loop is not None and running.loops is not None:
+        problem = _writes_otherwise(running)
+        if problem:
+            return problem
         entered, problem = running.loops.entered(wanted, user_ns, _brought(running) | loop.body_reads)
         if problem:
             return problem
@@ -267,6 +271,19 @@ def _kept(running: Running, user_ns: dict[str, Any], place: Place, loop: Loop | 
     return Kept(identity, bound, mutated, values)
 
 
+def _writes_otherwise(running: Running) -> str:
+    """Why what it has written cannot be flushed whenever we like: somebody would see that."""
+    paths = running.loops.files.open_paths if running.loops is not None else set()
+    if not paths:
+        return ""
+    asked = seen_through(running.identity.mentions.attributes)
+    if asked:
+        return f"it asks for `{asked}`, maybe of a file that is being written"
+    if running.watch.has_started:
+        return "it starts programs, which may write to a file that is being written"
+    return "it looks at a file that is being written" if running.watch.looks_at(paths) else ""
+
+
 def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: float) -> Draft:
     """Everything the statement has left so far."""
     current = running.loops.current if running.loops is not None else None
@@ -281,6 +298,7 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     is_result = variable if variable not in values else ""
     shown = {} if is_result else shown
     _tell_of_removals(running)
+    running.watch.goes_on = running.loops.files.open_paths if running.loops is not None else set()
     seen = running.watch.seen(unfinished=loop is not None, writes_again=loop is None or not loop.is_through)
     seen, added = logs.keep(seen, running.watch.began)
     shown |= besides.options | added

@@ -32,6 +32,8 @@ class LeaveHooks(Hooks):
         running = cell.running
         if running is not None and running.number == number:
             running.seconds = time.perf_counter() - running.started
+            if running.loops is not None:
+                running.loops.files.begin_anew()  # such as are left: it has never come to the loop
             running.around_after = around.look() if self._may_be_saved(cell, running) else None
             running.result = value[0] if value else None
             if cell.timed:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from nbcheckpoint import tensors
 from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.pace import Pace
-from nbcheckpoint.engine.trail import PLAIN, TOUCHED, Draws, Trail, advance, asked, follow, made
+from nbcheckpoint.engine.trail import PLAIN, TOUCHED, Draws, NotMade, Trail, advance, asked, follow, made
 from nbcheckpoint.fingerprint.code import bound_by_target
 from nbcheckpoint.model import Progress
 from nbcheckpoint.notebook import sharing
@@ -373,6 +373,8 @@ class Loop:
                 raise
             except KeyboardInterrupt as error:
                 left = raising(error.with_traceback(None))
+            except NotMade as error:
+                left = raising(error.__cause__ or error)
             except Exception as error:  # of ours: items are made outside of this frame
                 if fault is None:
                     raise

@@ -27,6 +27,8 @@ from nbcheckpoint.notebook.loop import ITERATOR, NEEDED, Loop
 from nbcheckpoint.notebook.loops import Loops
 from nbcheckpoint.notebook.outputs import beyond, replay
 
+OTHER = "the file it writes is not as it had left it"
+
 
 class _BeginsAnew(Exception):
     """It cannot go on, and what it goes through is to be made once more."""
@@ -62,6 +64,18 @@ class LoopHooks(Hooks):
         if loops_ is not None:
             loops_.within(manager)
         return manager
+
+    def opener(self, number: int, name: str, function: Any) -> Any:
+        """What is to be called instead of that, by a `with` around a loop that binds this name."""
+        loops_ = self._loops(number)
+        return function if loops_ is None else loops_.opener(name, function, lambda: self._opens_other(loops_))
+
+    def _opens_other(self, loops_: Loops) -> None:
+        """It cannot go on with what is there."""
+        running = self._cell.running
+        if running is not None:
+            running.reason = explain.simple("input", OTHER)
+        loops_.forget()
 
     def starts(self, number: int, which: int) -> bool:
         """Does it begin with what it goes through? Not if it goes on: with the iterator that was saved, or behind the
@@ -161,6 +175,8 @@ class LoopHooks(Hooks):
                         return INTERRUPT  # type: ignore[no-any-return]
         except KeyboardInterrupt:
             return INTERRUPT  # type: ignore[no-any-return]
+        except NotMade as error:
+            return raising(error.__cause__ or error)  # type: ignore[no-any-return]
         except Exception as error:
             self._fault(error)
         return False
@@ -389,7 +405,10 @@ class LoopHooks(Hooks):
         assert progress is not None
         items = loops_.loaded[ITERATOR] if progress.by == "iterator" else loop.pass_by(made, progress)
         outputs = loops_.outputs
+        if not loops_.opens_again(self.shell.user_ns):
+            raise RuntimeError(OTHER)  # on no account with a file that stands elsewhere
         self._bind_state(loops_, loop, checkpoint)
+        loops_.files.have_gone_on()
         loops_.forget()
         self._show_again(outputs)
         return items
@@ -402,6 +421,8 @@ class LoopHooks(Hooks):
             self._boundary(loops_, loop)
         except KeyboardInterrupt:
             return True
+        except NotMade:
+            raise
         except Exception as error:
             self._fault(error)
             loop.stop()
@@ -429,6 +450,8 @@ class LoopHooks(Hooks):
                 problem = running.problem or self._save_progress(cell, running, loops_, loop)
         except Error as error:
             problem = f"{error}{hint(error)}"
+        except NotMade:  # what the user has written could not be: that is the user's matter
+            raise
         except Exception as error:
             problem = f"a fault of nbcheckpoint: {type(error).__name__}: {error}"
         except KeyboardInterrupt:  # raised anew below: where we were is of no use to anybody

@@ -50,6 +50,7 @@ from nbcheckpoint.notebook.items import (
 from nbcheckpoint.notebook.line import say_where
 from nbcheckpoint.notebook.loop import ITEM, ITERATOR, START, Loop, of_loop
 from nbcheckpoint.notebook.weave import LoopNode, loop_key, names_entered
+from nbcheckpoint.notebook.written import Files, Writer, Written
 from nbcheckpoint.store import Saved
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class Loops:
         """What they have opened and have to open again, as it was found when it was last saved."""
         self._around: list[Any] = []
         """What those were entered with."""
+        self.files = Files()
+        """The files they write."""
         self._all: list[Loop] = []
         for which, (node, around, heads) in enumerate(nodes):
             outer = self._all[around] if around >= 0 else None
@@ -159,6 +162,7 @@ class Loops:
 
     def within(self, manager: Any) -> None:
         """A `with` around them is about to be entered."""
+        self.files.within(manager)
         if f"{type(manager).__module__}.{type(manager).__qualname__}" not in REENTERED:
             self._around.append(manager)
 
@@ -170,8 +174,16 @@ class Loops:
     def opens_again(self, user_ns: dict[str, Any]) -> bool:
         """Has what stands around the loop to go on with opened again what it had opened?"""
         found = {name: one for name, one in self.loaded.items() if name.startswith(reentered.PREFIX)}
-        names = {key: key.removeprefix(reentered.PREFIX) for key in found}
-        return all(reentered.is_again(user_ns.get(names[key]), found[key], names[key]) for key in found)
+        found = {key.removeprefix(reentered.PREFIX): one for key, one in found.items()}
+        written = {name: one for name, one in found.items() if isinstance(one, (Written, Writer))}
+        others = found.keys() - written.keys()
+        same = all(reentered.is_again(user_ns.get(name), found[name], name) for name in others)
+        return same and self.files.are_again(written, user_ns)
+
+    def opener(self, name: str, function: Any, begin_anew: Callable[[], object]) -> Any:
+        """What a `with` around them is to call to open what it binds to that name, where it would call `function`."""
+        saved = self.loaded.get(reentered.PREFIX + name) if self.resume is not None else None
+        return self.files.opener(name, function, saved, begin_anew)
 
     @property
     def bound_by_with(self) -> set[str]:
@@ -182,14 +194,15 @@ class Loops:
         """Names to be saved which the `with`s around them bind anew, to what they have now; or why one cannot be gone
         on with: it would be entered with one object, and left with another in its place."""
         there = {name: user_ns[name] for name in wanted & user_ns.keys()} if self._entered else {}
-        again = {name: reentered.opened(name, value, reached) for name, value in there.items()}
+        again: dict[str, Any] = {name: reentered.opened(name, value, reached) for name, value in there.items()}
+        again |= {name: self.files.left(name, there[name]) for name, one in again.items() if one is None}
         self.opened = {reentered.PREFIX + name: one for name, one in again.items() if one is not None}
         bound = {name for name in self._as_entered.keys() & wanted if type(user_ns.get(name)) not in PLAIN}
         same = {name for name, one in again.items() if one is not None}
         same |= {name for name in bound if bars.is_bar(user_ns[name])}
         same |= {name for name in bound - same if _digest(name, user_ns[name]) == self._as_entered[name] != ""}
         changed = sorted(bound - same)
-        return same, f"`with … as {changed[0]}` is entered once more to go on" if changed else ""
+        return same, f"`with … as {changed[0]}` is entered once more to go on" if changed else self.files.unsaved
 
     def shared_around(self, together: set[str], user_ns: dict[str, Any]) -> str:
         """Why what the `with`s around them hold keeps them from going on, if so."""
@@ -238,11 +251,13 @@ class Loops:
         assert progress is not None
         loop.done = progress.done
         self.saved = self.resumed = self.resume
+        self.files.have_gone_on()
         self.forget()
 
     def forget(self) -> None:
         """There is nothing to go on from, or not any more."""
         self.resume, self.before, self.loaded, self.outputs = None, None, {}, []
+        self.files.begin_anew()
 
     def begin_anew(self, loop: Loop, start: dict[str, Any]) -> None:
         """It does not go on after all. `start`: the random state before what it goes through was made."""
@@ -282,6 +297,7 @@ class Loops:
             loop.stop()
             loop.let_go()
         self._around = []
+        self.files.drop()
 
 
 def _digest(name: str, value: Any) -> str:

@@ -163,26 +163,46 @@ def _looped(node: ast.stmt, number: int, loops: list[LoopNode]) -> ast.stmt:
     return made
 
 
-def _outer(node: ast.stmt, number: int, loops: list[LoopNode], woven: list[Loop]) -> ast.stmt:
+def _outer(node: ast.stmt, number: int, loops: list[LoopNode], woven: list[Loop], *, tried: bool = False) -> ast.stmt:
+    """`tried`: it is in a `try`."""
     if isinstance(node, (ast.For, ast.While)):
         woven.append(_hooked(node, number, None, loops))
         return woven[-1]
     if isinstance(node, (ast.With, ast.AsyncWith, ast.If, ast.Try)):
         made = _Place(node).put(type(node)(**dict(ast.iter_fields(node))))
         before = len(woven)
-        made.body = [_outer(inner, number, loops, woven) for inner in node.body]
+        tried = tried or isinstance(node, ast.Try)
+        made.body = [_outer(inner, number, loops, woven, tried=tried) for inner in node.body]
         if isinstance(made, (ast.With, ast.AsyncWith)) and len(woven) > before:
-            made.items = [_entered(item, number) for item in made.items]
+            certain = not tried and _comes_to_its_loops(node)
+            made.items = [_entered(item, number, opens=certain) for item in made.items]
         if isinstance(made, ast.If):
-            made.orelse = [_outer(inner, number, loops, woven) for inner in made.orelse]
+            made.orelse = [_outer(inner, number, loops, woven, tried=tried) for inner in made.orelse]
         return made
     return node
 
 
-def _entered(item: ast.withitem, number: int) -> ast.withitem:
-    """What a `with` around a loop is entered with is shown to us: it goes on holding what it holds."""
-    call = _Place(item.context_expr).call("within", number, item.context_expr)
-    return ast.withitem(ast.copy_location(call, item.context_expr), item.optional_vars)
+def _entered(item: ast.withitem, number: int, *, opens: bool) -> ast.withitem:
+    """What a `with` around a loop is entered with is shown to us: it goes on holding what it holds. Where it `opens` a
+    file, we are asked by what."""
+    made, name = item.context_expr, item.optional_vars
+    at = _Place(made)
+    if opens and isinstance(made, ast.Call) and _is_open(made.func) and isinstance(name, ast.Name):
+        function = at.call("opener", number, at.put(ast.Constant(name.id)), made.func)
+        made = ast.copy_location(ast.Call(function, made.args, made.keywords), made)
+    call = at.call("within", number, made)
+    return ast.withitem(ast.copy_location(call, item.context_expr), name)
+
+
+def _is_open(function: ast.expr) -> bool:
+    return isinstance(function, ast.Name) and function.id == "open"
+
+
+def _comes_to_its_loops(node: ast.stmt) -> bool:
+    """Does a `with` come to every loop that stands in it as statements do, unless something fails?"""
+    if isinstance(node, (ast.If, ast.Try)):
+        return not any(isinstance(inner, (ast.For, ast.While)) for inner in ast.walk(node))
+    return not isinstance(node, (ast.With, ast.AsyncWith)) or all(map(_comes_to_its_loops, node.body))
 
 
 def names_entered(node: ast.stmt) -> set[str]:
