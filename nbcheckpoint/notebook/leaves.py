@@ -34,7 +34,7 @@ from nbcheckpoint.notebook.around import Around
 from nbcheckpoint.notebook.conditions import conditions
 from nbcheckpoint.notebook.figures import Figures
 from nbcheckpoint.notebook.outputs import Recorder
-from nbcheckpoint.notebook.written import seen_through
+from nbcheckpoint.notebook.written import opened_in, seen_through
 from nbcheckpoint.whose import home_of, is_user_code, package_of
 
 if TYPE_CHECKING:
@@ -281,7 +281,8 @@ def _writes_otherwise(running: Running) -> str:
         return f"it asks for `{asked}`, maybe of a file that is being written"
     if running.watch.has_started:
         return "it starts programs, which may write to a file that is being written"
-    return "it looks at a file that is being written" if running.watch.looks_at(paths) else ""
+    looks = running.watch.looks_at(paths) or not opened_in(running.identity.values.values()).isdisjoint(paths)
+    return "it looks at a file that is being written" if looks else ""
 
 
 def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: float) -> Draft:

@@ -25,7 +25,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -411,6 +411,13 @@ def _sync_folder(folder: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def opened_in(values: Iterable[Any]) -> set[str]:
+    """The names of files among them."""
+    opened = (one for one in values if isinstance(one, _ANY_FILE))
+    names = (getattr(one, "name", None) for one in opened)
+    return {_named(name) for name in names if isinstance(name, (str, bytes, os.PathLike))}
 
 
 def seen_through(attributes: Collection[str]) -> str:

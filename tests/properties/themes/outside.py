@@ -10,6 +10,12 @@ FILES = Theme(
         "with open('p1.txt', 'w', newline='') as p0: csv.writer(p0).writerows([[{n}, {#}], {l}])",
         "with open('p1.txt') as p0: {M} = list(csv.reader(p0))",
         "with open('p1.txt') as p0:\n    for x in csv.DictReader(p0, ['a', 'b']):\n        {*}",
+        # Of other names than those that are read: how much of it is there while it is written is up to its buffer.
+        "with open('q{#}.txt', 'w') as p0:\n    _ = p0.write('{#}:')\n    for n0 in range({#}):\n"
+        "        _ = p0.write(f'{n0 + {n}};')\n        {*}",
+        "with open('q1.txt', 'w', newline='') as p0:\n    p9 = csv.writer(p0)\n    p9.writerow(['{#}'])\n"
+        "    for n0, x in enumerate({l}):\n        p9.writerow([n0, {n}])\n        {*}\ndel p9",
+        "with open('q{#}.txt', 'wb') as p0:\n    for n0 in range({#}):\n        {*}\n        _ = p0.write(b'{#};')",
         "i8 = csv.reader(open('p1.txt')); {L} = next(i8)",
         "json.dump({d}, open('p2.txt', 'w'), default=str)",
         "pathlib.Path('p2.txt').write_text(json.dumps({l}))",
@@ -77,6 +83,13 @@ FILES = Theme(
         "c8 = configparser.ConfigParser(); _ = c8.read('p2.txt'); c8['s'] = {'k': '{#}'}",
         "with open('p2.txt', 'w') as p0: c8.write(p0)",
         "{N} = int(c8['s']['k'])",
+    ),
+    alone=(
+        # Begun again by what stands before it, or lines of an iteration that was not saved would stay.
+        "_ = open('p6.txt', 'w').write('{#};')\nfor n0 in range({#}):\n    {*}\n"
+        "    with open('p6.txt', 'a') as p0: _ = p0.write(f'{n0 + {n}};')",
+        "if os.path.exists('p5.txt'): os.remove('p5.txt')\nfor n0 in range({#}):\n"
+        "    {N} = len({l})\n    with open('p5.txt', 'a') as p0: _ = p0.write(f'{{n}};')",
     ),
     definitions={
         "load_text": (
