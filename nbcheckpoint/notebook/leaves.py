@@ -253,6 +253,7 @@ def _kept(running: Running, user_ns: dict[str, Any], place: Place, loop: Loop | 
     if together is None:
         return "too many objects to tell which variables share them"
     if loop is not None:
+        loop.chain[0].kept_with = together & apart
         together, problem = loop.take_along(together, user_ns, lookers_on)
         if not problem and running.loops is not None:
             problem = running.loops.shared_around(together, user_ns)

@@ -119,6 +119,8 @@ class Loop:
         self.start: dict[str, Any] = {}
         """The random state before it began."""
         self._iterator: Any = None
+        self.kept_with: set[str] = set()
+        """Names at hand of it, or of loops inside of it, whose values are saved with others that share them."""
         self._is_new = False
         """Had none of what it is made of given anything when the loop began?"""
         self._is_own = False
@@ -176,7 +178,7 @@ class Loop:
         trail = self._trail.digest if self._trail is not None and self._by == "position" else ""
         trail += TOUCHED if trail and not self._as_made else ""
         by: Any = self._by
-        held = tuple(sorted(self._bound(user_ns))) if not self._once else ()
+        held = tuple(sorted(self._bound(user_ns) - self.chain[0].kept_with)) if not self._once else ()
         return Progress(done=self.done, total=self.total, trail=trail, by=by, loop=self.number, at_hand=held)
 
     @property
