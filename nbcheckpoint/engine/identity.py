@@ -21,18 +21,26 @@ import secrets
 import sys
 import time
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from blake3 import blake3
 from msgspec.structs import replace
 
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
-from nbcheckpoint.fingerprint import explain, rng, settings
+from nbcheckpoint.fingerprint import explain, rng, settings, tables
 from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, free_words, names_in, words_in, words_said_by
 from nbcheckpoint.fingerprint.files import begun_again, grown_by, unchanged
 from nbcheckpoint.fingerprint.reach import code_of, imported_by, reach, reads_of
-from nbcheckpoint.fingerprint.values import HASH_SEED, Digester, Unidentified, likely_seconds, reads_data
+from nbcheckpoint.fingerprint.values import (
+    HASH_SEED,
+    Digester,
+    Unaffordable,
+    Unidentified,
+    likely_seconds,
+    reads_data,
+)
 from nbcheckpoint.model import Checkpoint, Input, Reason
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.saving import definition_digest
@@ -114,6 +122,8 @@ class Identity(NamedTuple):
     """What is instead of names in those digests."""
     held: tuple[Any, ...] = ()
     """What those digests need to stay comparable."""
+    noted: Mapping[str, tables.Noted] = MappingProxyType({})
+    """Those inputs that can be put together again as they were."""
     unaffordable: bool = False
     """There was no time to look at all inputs."""
     inside: str = ""
@@ -185,10 +195,16 @@ def identify(
         tokens=tokens,
         unnamed=frozenset(digester.tokens),
         held=tuple(digester.held),
-        unaffordable=deadline is not None and time.thread_time() > deadline,
+        noted=_noted(tokens, values) if "resize" not in mentions.attributes else {},
+        unaffordable=digester.gave_up,
         inside=_unknowable(digester.code),
         direct=named,
     )
+
+
+def _noted(labels: Iterable[str], values: dict[str, Any]) -> dict[str, tables.Noted]:
+    found = {label: tables.note(values[label]) for label in labels}
+    return {label: noted for label, noted in found.items() if noted is not None}
 
 
 def _counting(values: dict[str, Any], ignore: Collection[str]) -> Iterator[tuple[str, Any]]:
@@ -342,16 +358,25 @@ def firm(identity: Identity, changed: Collection[str]) -> tuple[Identity, str]:
     """
     if not identity.tokens:
         return identity, ""
-    late = sorted(identity.tokens & set(changed))
+    were = {label: _named_late(identity, label) for label in sorted(identity.tokens & set(changed))}
+    late = next((label for label, found in were.items() if not found), "")
     if late:
-        return identity, f"{late[0]} was too large to be looked at before it was changed: %%checkpointed takes the time"
+        return identity, f"{late} was too large to be looked at before it was changed: %%checkpointed takes the time"
     looked, _, _ = look(Digester(), identity.values, ())
-    now = {item.name: item.digest for item in looked}
-    inputs = tuple(
-        replace(item, digest=now[item.name]) if item.name in now and item.name not in changed else item
-        for item in identity.inputs
-    )
+    now = {item.name: item.digest for item in looked if item.name not in changed} | were
+    inputs = tuple(replace(item, digest=now.get(item.name, item.digest)) for item in identity.inputs)
     return identity._replace(inputs=inputs, digest=digest_inputs(inputs)), ""
+
+
+def _named_late(identity: Identity, label: str) -> str:
+    """The digest of an input before it was changed; nothing if the memory it had then is not what it was. Nor if
+    anything else had a part in its digest: then the token would be another one, too."""
+    noted = identity.noted.get(label)
+    if noted is None:
+        return ""
+    value = tables.put_together(noted)
+    same = Digester(provisional=True, unnamed=identity.unnamed).digest(label, value) == identity.before[label]
+    return Digester().digest(label, value) if same else ""
 
 
 def look_again(identity: Identity) -> tuple[tuple[Input, ...], bool]:
@@ -379,6 +404,7 @@ def look(
             found = digester.digest(label, value)
         except Unidentified as problem:
             found = ""
+            digester.gave_up |= isinstance(problem, Unaffordable)
             if label not in ignore:
                 unidentified.append(f"input {problem.label.strip()} cannot be identified ({problem.why})")
         if len(digester.tokens) > before:

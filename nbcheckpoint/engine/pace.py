@@ -31,6 +31,8 @@ LONGEST_WAIT = 4.0
 """As a multiple of the work: who waits longer has met with something that need not come again."""
 TOLD_AFTER_SECONDS, TOLD_EVERY_SECONDS = 2.0, 1.0
 """A loop that takes longer says how far it is, and not more often than that."""
+OBJECT_SECONDS = 2e-7
+"""What saving an object takes, at the least."""
 FIRST_RATE = 500e6
 """Bytes per second a save is taken to manage before one was measured."""
 
@@ -57,17 +59,17 @@ class Pace:
         if size > 10_000_000 and seconds > 0:
             self.rate = 0.5 * self.rate + 0.5 * size / seconds
 
-    def cost(self, size: int) -> float:
-        """Seconds it will take to save so many bytes."""
-        return 0.005 + size / self.rate
+    def cost(self, size: int, objects: int = 0) -> float:
+        """Seconds it will take to save so many bytes of arrays, and objects besides."""
+        return 0.005 + size / self.rate + objects * OBJECT_SECONDS
 
-    def is_worth(self, seconds: float, size: int) -> bool:
+    def is_worth(self, seconds: float, size: int, objects: int = 0) -> bool:
         """Is a result that took so long and is so large to be saved?"""
         if not self.min_seconds:
             return True  # everything was asked for
         if seconds < self.min_seconds:
             return False
-        return self.cost(size) <= WORTH * seconds
+        return self.cost(size, objects) <= WORTH * seconds
 
     def interval(self, cost: float) -> float:
         """Seconds until a loop saves again, when one save takes that long."""

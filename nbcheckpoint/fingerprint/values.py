@@ -32,12 +32,13 @@ import sys
 import time
 import types
 import weakref
-from collections.abc import Collection
+from bisect import bisect_right
+from collections.abc import Callable, Collection
 from typing import Any
 
 from blake3 import blake3
 
-from nbcheckpoint import bars, bases, over, patience, plots, refusing, tensors, unpickled
+from nbcheckpoint import bars, bases, over, patience, plots, refusing, tensors, trees, unpickled
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import digest_code, functions_of
 from nbcheckpoint.fingerprint.derived import has_derived, members_of, without_derived
@@ -92,11 +93,8 @@ class Unaffordable(Unidentified):
         super().__init__(label, "it is too large to be looked at before every statement")
 
 
-SOME_ATOMS = 256
-"""From so many strings or numbers in a list or dict on, it is worth asking whether there is nothing else in it."""
 _ATOM_SECONDS = 3e-8
 SOME_POINTERS = 1 << 16
-_UNCHANGING = frozenset({str, bytes, int, float, complex, bool, type(None)})
 LARGE = 1 << 20
 """Buffers from here on get a token in a provisional digest."""
 _TOKEN_RATE = 8e9
@@ -209,11 +207,18 @@ class Digester:
         self._spare = [spare]
         self.tokens: list[str] = []
         """Of the buffers that have no name so far."""
+        self.gave_up = False
+        """Was there no time to walk one of them?"""
         self.held: list[Any] = []
         """What must not be freed as long as tokens are to be compared."""
         self.unnamed = set(unnamed)
-        self.seen: dict[int, tuple[str, int, Any]] = {}
-        """id -> label, number, and the object itself: as long as it is held, its id is not given to another."""
+        self._numbers: dict[int, int] = {}
+        """id -> number, in the order in which they were met."""
+        self._met: list[Any] = []
+        """The objects themselves: as long as one is held, its id is not given to another."""
+        self._starts: list[int] = []
+        self._labels: list[str] = []
+        """From which number on they were met in which input."""
         self.generators = {id(found): name for name, found in unpickled.global_generators()}
         self._roots: dict[int, tuple[str, int, int, Any]] = {}
         self._parts: dict[int, list[tuple[int, int, Any]]] = {}
@@ -348,11 +353,30 @@ class Digester:
 
     def meet(self, label: str, obj: Any) -> tuple[str, int] | None:
         """Number a mutable object on its first meeting (None); say which one it was on the next."""
-        known = self.seen.get(id(obj))
-        if known is not None:
-            return known[:2]
-        self.seen[id(obj)] = label, len(self.seen), obj
-        return None
+        known = self.met(obj)
+        if known is None:
+            self._number(label, {id(obj): obj})
+        return known
+
+    def met(self, obj: Any) -> tuple[str, int] | None:
+        """Which one is it, if it has been met?"""
+        number = self._numbers.get(id(obj))
+        return None if number is None else (self._labels[bisect_right(self._starts, number) - 1], number)
+
+    def meet_all(self, label: str, objects: dict[int, Any]) -> bool:
+        """The same for many, by id; or nothing happens, because one has been met before."""
+        are_new = self._numbers.keys().isdisjoint(objects)
+        if are_new:
+            self._number(label, objects)
+        return are_new
+
+    def _number(self, label: str, objects: dict[int, Any]) -> None:
+        first = len(self._met)
+        if not self._labels or self._labels[-1] != label:
+            self._starts.append(first)
+            self._labels.append(label)
+        self._numbers.update(zip(objects, range(first, first + len(objects)), strict=True))
+        self._met += objects.values()
 
     def meet_memory(self, label: str, array: Any) -> tuple[str, int, int] | None:
         """The same for the memory of an array: views of one array share theirs."""
@@ -423,8 +447,10 @@ class _DigestPickler(pickle.Pickler):
                 raise Unaffordable(self._label)
         if kind in _ATOMS:
             return None
-        if (kind is list or kind is dict) and len(obj) >= SOME_ATOMS and _holds_atoms(obj):
-            return self._atoms(obj)
+        if (kind is list or kind is dict) and len(obj) >= trees.WORTH_A_LOOK:
+            found = self._tree(obj)
+            if found is not None:
+                return found
         if kind in patience.endless:
             patience.check(kind)
         if kind is set or kind is frozenset:
@@ -465,18 +491,27 @@ class _DigestPickler(pickle.Pickler):
             return self._mutable(obj)
         return self._content(obj) if unpickled.container_of(kind) is not None else None
 
-    def _atoms(self, obj: Any) -> Any:
-        """Strings and numbers only: none of them needs a word of ours, so pickle goes through them by itself."""
-        met = self._digester.meet(self._label, obj)
+    def _tree(self, obj: Any) -> Any:
+        """Strings, numbers and containers of those only, each held once: none of them needs a word of ours, so pickle
+        goes through them by itself."""
+        met = self._digester.met(obj)
         if met is not None:
             return ("again", *met)
-        if self._deadline is not None and time.thread_time() + len(obj) * _ATOM_SECONDS > self._deadline:
-            raise Unaffordable(self._label)
+        self._hurry(len(obj))
+        inside = trees.inside(obj, go_on=self._hurry)
+        if inside is None or not self._digester.meet_all(self._label, inside):
+            return None
+        self._hurry(len(obj) + len(inside))
         hasher = blake3()
-        pickler = pickle.Pickler(_Hashing(hasher), protocol=5)
+        pickler = pickle.Pickler(_Hashing(hasher, self._hurry), protocol=5)
         pickler.fast = True
         pickler.dump(obj)
-        return ("atoms", type(obj).__name__, hasher.hexdigest())
+        return ("tree", type(obj).__name__, hasher.hexdigest())
+
+    def _hurry(self, atoms: int = 0) -> None:
+        """Is there time to go through so many? Raises Unaffordable."""
+        if self._deadline is not None and time.thread_time() + atoms * _ATOM_SECONDS > self._deadline:
+            raise Unaffordable(self._label)
 
     def _closure(self, function: types.FunctionType) -> Any:
         """A function some library made on the fly: what it was made from counts, not its name."""
@@ -562,7 +597,7 @@ class _DigestPickler(pickle.Pickler):
     def _pointers(self, array: Any) -> Any:
         """A token for an array of strings and the like, if that is what it is."""
         items = array.ravel(order="K")  # a view of its memory, or a copy if it is not in one piece
-        if not _UNCHANGING.issuperset(map(type, items.tolist())) or self._digester.can_name(items.size * _TEXT_BYTES):
+        if not trees.ATOMS.issuperset(map(type, items.tolist())) or self._digester.can_name(items.size * _TEXT_BYTES):
             return None
         held = items.copy()
         token, _ = _named.token(_pointers_of(held))
@@ -620,19 +655,15 @@ def _is_of_its_class(method: types.MethodType) -> bool:
     return getattr(found, "__func__", found) is method.__func__
 
 
-def _holds_atoms(obj: list[Any] | dict[Any, Any]) -> bool:
-    return _UNCHANGING.issuperset(map(type, obj)) and (
-        type(obj) is list or _UNCHANGING.issuperset(map(type, obj.values()))  # type: ignore[union-attr]  # a dict
-    )
-
-
 class _Hashing:
     """A write-only file in front of a hash."""
 
-    def __init__(self, hasher: Any) -> None:
-        self._hasher = hasher
+    def __init__(self, hasher: Any, go_on: Callable[[], object] = lambda: None) -> None:
+        """`go_on` is called now and then, and may raise."""
+        self._hasher, self._go_on = hasher, go_on
 
     def write(self, data: Any) -> int:
+        self._go_on()
         self._hasher.update(data)
         return len(data)
 

@@ -12,7 +12,7 @@ import glob
 import sys
 import time
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -89,7 +89,7 @@ class EnterHooks(Hooks):
         outputs: list[dict[str, Any]] = []
         if found.checkpoint is not None or found.progress is not None:
             with frames.beside(frames.counts_in(asked.identity.values)):
-                loaded, outputs, reason = self._load(found.checkpoint or found.progress)
+                loaded, outputs, reason = self._load(found.checkpoint or found.progress, asked.own.writes)
             if reason is not None:
                 found = Match(None, reason)
         if found.checkpoint is not None:
@@ -122,7 +122,8 @@ class EnterHooks(Hooks):
             self._flush(cell)
         known, thorough, allowance = True, True, None
         if cell.chosen.automatic:
-            known, thorough, allowance = self._allowance(key, loop=bool(cell.loops[number]))
+            loop = bool(cell.loops[number]) or weave.goes_through(node)
+            known, thorough, allowance = self._allowance(key, loop=loop)
         if not known and not thorough and self._is_quick([node]):
             self._pass_by(cell, number, key)
             return None
@@ -316,14 +317,21 @@ class EnterHooks(Hooks):
         others = [conditions.state_of(condition, user_ns) for condition in progress.conditions]
         return identity.digest, drawn, others, settings_of(progress)
 
-    def _load(self, checkpoint: Checkpoint | None) -> tuple[dict[str, Any], list[dict[str, Any]], Reason | None]:
-        """Values and outputs of a checkpoint, ready to be bound and shown; or why they cannot be."""
+    def _load(
+        self, checkpoint: Checkpoint | None, bound: Collection[str]
+    ) -> tuple[dict[str, Any], list[dict[str, Any]], Reason | None]:
+        """Values and outputs of a checkpoint, ready to be bound and shown; or why they cannot be.
+
+        `bound`: names its code binds. What one of them has now does not matter, unless it is read before that.
+        """
         assert checkpoint is not None
         user_ns = self.shell.user_ns
         names = {name for name in checkpoint.names if ":" not in name}
-        others = sharing.sharing(names & user_ns.keys(), user_ns) if names & user_ns.keys() else set()
+        inputs = {item.name for item in checkpoint.inputs}
+        changed = (names - (set(bound) - inputs - set(checkpoint.mutated))) & user_ns.keys()
+        others = sharing.sharing(changed, user_ns) if changed else set()
         # Who shared it then, and was neither changed nor saved, was left behind: `x = x + [1]`.
-        known = names | {item.name for item in checkpoint.inputs} - set(checkpoint.mutated)
+        known = names | inputs - set(checkpoint.mutated)
         if others is None or others - known:
             who = ", ".join(sorted((others or set()) - known)) or "other variables"
             return {}, [], explain.simple("shared", f"{who} now shares data with what this changes")

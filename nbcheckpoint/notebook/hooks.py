@@ -55,8 +55,7 @@ class Hooks:
         self.deep: set[int] = set()
         """Keys of the loops whose inner loops are watched, at the moment."""
         self._cells: list[Cell] = []
-        self._slow: dict[str, float] = {}
-        """Key -> seconds of statements that turned out to be slow when nobody had looked at their inputs."""
+        self._unexpected: dict[str, float] | None = None
         self._cut: dict[str, Cut] = {}
         """By the key of the statement."""
         self._patience = patience.shared
@@ -66,6 +65,15 @@ class Hooks:
     @property
     def _cell(self) -> Cell:
         return self._cells[-1]
+
+    @property
+    def _slow(self) -> dict[str, float]:
+        """Key -> seconds of statements that turned out to be slow when nobody had looked at their inputs, in this
+        kernel or an earlier one of the notebook: next time there will be a closer look."""
+        if self._unexpected is None:
+            self._unexpected = {}  # also if it cannot be told
+            self._unexpected = self.session.slow_before()
+        return self._unexpected
 
     def _code(self, cell: Cell, number: int) -> Code:
         """Its tree, or what stands for it."""

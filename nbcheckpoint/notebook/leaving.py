@@ -11,16 +11,14 @@ from nbcheckpoint.errors import Error
 from nbcheckpoint.fingerprint import explain, files
 from nbcheckpoint.model import Checkpoint
 from nbcheckpoint.notebook import around, leaves, line
-from nbcheckpoint.notebook.cell import Cell, line_of, lines_of, quick_size
+from nbcheckpoint.notebook.cell import Cell, likely_objects, line_of, lines_of, quick_size
 from nbcheckpoint.notebook.hooks import Hooks
 from nbcheckpoint.notebook.leaves import Running
 from nbcheckpoint.units import say_size
 
 QUICK_SECONDS = 0.5
 """Work that is done again sooner than the disk syncs, all in all, may wait for the end of the cell."""
-NOT_LOOKED_AT = (
-    "nobody had looked at its inputs beforehand, for the sake of speed; in this kernel, next time they will be"
-)
+NOT_LOOKED_AT = "nobody had looked at its inputs beforehand, for the sake of speed; next time they will be"
 
 
 class LeaveHooks(Hooks):
@@ -85,6 +83,8 @@ class LeaveHooks(Hooks):
             return
         problem = running.problem or leaves.obstacle(running, running.around_after or around.look())
         problem = problem or ("it was interrupted" if running.interrupted else "")
+        if loops_ is None:
+            problem = problem or self._too_large(cell, self._bound(running), seconds)
         done = line.Done("computed", seconds, running.reason, None, problem=problem, source=running.source)
         if loops_ is not None:
             done.resumed = loops_.resumed
@@ -99,7 +99,7 @@ class LeaveHooks(Hooks):
                 return  # it just runs again
             done.problem = draft.problem or self._too_large(cell, draft.values, whole)
             if draft.problem:
-                self._slow[running.identity.code] = whole  # next time there will be a closer look
+                self._slow[running.identity.code], done.slow = whole, running.identity.code
             if draft.checkpoint is not None and not done.problem:
                 cell.waiting_seconds += whole
                 defer = cell.waiting_seconds < QUICK_SECONDS
@@ -120,10 +120,19 @@ class LeaveHooks(Hooks):
 
     def _too_large(self, cell: Cell, values: dict[str, Any], seconds: float) -> str:
         assert cell.chosen is not None
-        size = sum(map(quick_size, values.values()))
-        if not cell.chosen.automatic or self.pace.is_worth(seconds, size):
+        if not cell.chosen.automatic:
             return ""
-        return f"saving {say_size(size)} would take longer than it is worth"
+        size, objects = sum(map(quick_size, values.values())), sum(map(likely_objects, values.values()))
+        if self.pace.is_worth(seconds, size, objects):
+            return ""
+        much = f"{objects:,} objects" if self.pace.is_worth(seconds, size) else say_size(size)
+        return f"saving {much} would take longer than it is worth"
+
+    def _bound(self, running: Running) -> dict[str, Any]:
+        """What it has certainly left: finding out what else there is may take long."""
+        user_ns = self.shell.user_ns
+        names = running.own.writes & user_ns.keys()
+        return {name: user_ns[name] for name in names if running.before.get(name) is not user_ns[name]}
 
     def _passed(self, cell: Cell, key: str, source: str, began: float) -> None:
         """A statement whose inputs nobody had the time to look at has run."""
@@ -133,8 +142,7 @@ class LeaveHooks(Hooks):
         done = line.Done("computed", seconds, explain.simple("unidentified", ""), None, source=source)
         done.quick = seconds < self.pace.min_seconds
         if not done.quick:
-            self._slow[key] = seconds
-            done.problem = NOT_LOOKED_AT
+            self._slow[key], done.slow, done.problem = seconds, key, NOT_LOOKED_AT
         cell.done.append(done)
 
     def _passed_by(self, cell: Cell, error: BaseException | None) -> None:

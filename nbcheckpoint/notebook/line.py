@@ -29,6 +29,10 @@ MAX_SOURCE = 4000
 """Characters of a statement that are kept though it was not saved."""
 
 
+SLOW = "slow"
+"""In the meta of a statement's step: the key of one that was slow, which nobody had expected."""
+
+
 @dataclass
 class Done:
     """What became of one statement."""
@@ -46,6 +50,8 @@ class Done:
     source: str = ""
     quick: bool = False
     """In automatic mode: not worth saving, nor a word under the cell."""
+    slow: str = ""
+    """Its key, if it was slow, and was not saved because that had not been expected."""
 
     @property
     def spared(self) -> float:
@@ -56,7 +62,10 @@ class Done:
 
     def unsaved(self) -> dict[str, str]:
         """What stands in the record of a statement that left no checkpoint to say it."""
-        return {} if self.checkpoint else {"problem": self.problem, "source": self.source[:MAX_SOURCE]}
+        if self.checkpoint:
+            return {}
+        said = {"problem": self.problem, "source": self.source[:MAX_SOURCE]}
+        return {**said, **({SLOW: self.slow} if self.slow else {})}
 
 
 def summary(done: Sequence[Done], statements: int) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from nbcheckpoint.errors import Error
 from nbcheckpoint.fingerprint import explain, files, rng, settings
 from nbcheckpoint.model import Checkpoint, Progress
 from nbcheckpoint.notebook import around, conditions, leaves, line
-from nbcheckpoint.notebook.cell import INTERRUPT, Cell, hint, quick_size
+from nbcheckpoint.notebook.cell import INTERRUPT, Cell, hint, likely_objects, quick_size
 from nbcheckpoint.notebook.hooks import Hooks
 from nbcheckpoint.notebook.items import raising, unwrap_bar
 from nbcheckpoint.notebook.leaves import Running
@@ -224,8 +224,8 @@ class LoopHooks(Hooks):
         if loop.is_inner:
             return loop.begin_inner()
         loops_.note_entered(self.shell.user_ns)
-        size = sum(quick_size(value) for value in running.identity.values.values())
-        loop.arm(self.pace.cost(size))
+        values = running.identity.values.values()
+        loop.arm(self.pace.cost(sum(map(quick_size, values)), sum(map(likely_objects, values))))
         if self._is_watched(self._cell):
             loop.tell_in(TOLD_AFTER_SECONDS)
         return None

@@ -25,7 +25,7 @@ from nbcheckpoint.engine import alarm, context
 from nbcheckpoint.errors import Conflict, Error, Fenced, NotFound, RunBusy, StoreError
 from nbcheckpoint.events import emit
 from nbcheckpoint.model import Checkpoint, Run, RunStatus, Step, StepStatus, new_id, utc_now
-from nbcheckpoint.notebook.line import Done
+from nbcheckpoint.notebook.line import SLOW, Done
 from nbcheckpoint.store import Store, lease, open_store
 from nbcheckpoint.store.background import Background
 from nbcheckpoint.store.liveness import this_process
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 UNATTENDED = "unattended"
 """Under this the record of a run without a front end says how it was asked for."""
+RUNS_LOOKED_AT = 3
+"""For what was slow in them: one may have been cut short before it came there."""
 
 
 def workflow_of(notebook: Path, url: str) -> str:
@@ -165,6 +167,12 @@ class Session:
         """The notebook's latest run, if its kernel died and no other one has gone on with it."""
         latest = self.store.runs(workflow=self.workflow, limit=1)
         return latest[0] if latest and latest[0].status == "interrupted" and latest[0].trusted else None
+
+    def slow_before(self) -> dict[str, float]:
+        """Key -> seconds of statements that turned out to be slow in the latest runs, when nobody expected it."""
+        latest = [run for run in self.store.runs(workflow=self.workflow, limit=RUNS_LOOKED_AT) if run.trusted]
+        steps = (step for run in latest for step in self.store.steps(run.id, inner=True))
+        return {step.meta[SLOW]: step.seconds for step in steps if step.trusted and SLOW in step.meta}
 
     def _continue(self) -> Run | None:
         run = self.interrupted

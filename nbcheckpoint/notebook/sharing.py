@@ -27,10 +27,10 @@ import types
 import weakref
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain, compress
+from itertools import chain, compress, islice
 from typing import Any, NamedTuple
 
-from nbcheckpoint import bars, bases, constants, loggers, over, plots, tensors, unpickled
+from nbcheckpoint import bars, bases, constants, loggers, over, plots, tensors, trees, unpickled
 from nbcheckpoint.codec.faithful import held_as
 from nbcheckpoint.codec.pickle import is_live
 from nbcheckpoint.fingerprint.values import is_mutable
@@ -200,7 +200,8 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
     edges: list[int] = []
     passed = _everybodys()
     weak: list[int] = []
-    obj = held = None
+    most = _MAX_COUNTED
+    obj = held = tree = None
     while values:
         obj = values.pop()
         if type(obj) in _PLAIN or id(obj) in met or id(obj) in passed:
@@ -208,6 +209,11 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
         if type(obj) in weakref.ProxyTypes:
             return None, Counter()
         builtin = type(obj) in _BUILTIN
+        tree = trees.inside(obj) if builtin and len(obj) >= trees.WORTH_A_LOOK else None
+        if tree is not None and tree.keys().isdisjoint(met):
+            met.update(tree)
+            edges.extend(islice(tree, 1, None))  # each is held once, and the first one by whoever led here
+            continue
         if not builtin and isinstance(obj, _IMMUTABLE):
             continue
         if not builtin and isinstance(obj, _CODE):
@@ -218,7 +224,8 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
                 values.extend(_held_by(obj))
             continue
         held = list(_not_plain(inside(obj))) if builtin else _refers_to(obj)
-        if held is None or len(met) + len(held) > _MAX_COUNTED:
+        most -= 1 + len(held) if held is not None else 0
+        if held is None or most < 0:
             return None, Counter()
         if not builtin and isinstance(obj, weakref.ref):
             values.append(obj())
@@ -230,7 +237,7 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
             values.extend(held)
         if not builtin:
             weak.extend(map(id, weakref.getweakrefs(obj)))
-    obj = held = None  # they would count as well
+    obj = held = tree = None  # they would count as well
     return (met if met.keys() >= set(weak) else None), Counter(edges)
 
 
@@ -322,9 +329,26 @@ def _reachable(values: list[Any], budget: list[int], *, saved: bool = False) -> 
     lent: dict[int, Lent] = {}
     passed = _everybodys()
     tensor, lenders = tensors.kind(), _lenders()
+    ordinary: dict[type, bool | None] = {}
     stack = list(values)
     while stack:
         obj = stack.pop()
+        kind = type(obj)
+        changes = ordinary[kind] if kind in ordinary else ordinary.setdefault(kind, _changes(kind, lenders))
+        if changes is not None:
+            if id(obj) in found or id(obj) in passed:
+                continue
+            length = _length(obj)
+            tree = trees.inside(obj) if kind in _BUILTIN and length >= trees.WORTH_A_LOOK else None
+            budget[0] -= 1 + (length if tree is None else len(tree)) // _PLAIN_SHARE
+            if budget[0] < 0:
+                return None
+            if tree is not None:
+                found.update((key, part) for key, part in tree.items() if type(part) is not tuple)
+                continue
+            (found if changes else passed)[id(obj)] = obj
+            stack.extend(_not_plain(inside(obj)))
+            continue
         if type(obj) in weakref.ProxyTypes:
             found[id(obj)] = obj
             stack.append(unpickled.behind(obj))
@@ -364,6 +388,18 @@ def _reachable(values: list[Any], budget: list[int], *, saved: bool = False) -> 
         if tensor is not None and isinstance(obj, tensor):
             stack.extend(tensors.parts(obj))
     return Reached(found, lent)
+
+
+def _changes(kind: type, lenders: tuple[type, ...]) -> bool | None:
+    """Can one of that class change, if the collector of cycles shows all there is to see in it? Else None."""
+    special: tuple[Any, ...] = (*_IMMUTABLE, *_CODE, *lenders, logging.Logger, weakref.ref, *weakref.ProxyTypes)
+    if issubclass(kind, special) or any("__class__" in vars(cls) for cls in type.mro(kind)[:-1]):
+        return None
+    if package_of(kind) in ("tqdm", "torch", "numpy") or over.is_sealed(kind) or plots.is_rule(kind):
+        return None
+    tensor = tensors.kind()
+    known = tensor is not None and issubclass(kind, tensor)
+    return None if known or bases.is_of_rows(kind) or _is_array_kind(kind) else is_mutable(kind)
 
 
 def _everybodys() -> dict[int, Any]:
@@ -470,6 +506,11 @@ def _filled(cell: types.CellType) -> bool:
 def _is_array(obj: Any) -> bool:
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(obj, numpy.ndarray)
+
+
+def _is_array_kind(kind: type) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and issubclass(kind, numpy.ndarray)
 
 
 def closed(names: set[str], namespace: dict[str, Any], lookers_on: Sequence[dict[Any, Any]] = ()) -> set[str] | None:

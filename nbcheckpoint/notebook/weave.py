@@ -338,6 +338,12 @@ def is_definition(node: ast.stmt) -> bool:
     return isinstance(node, _DEFINITIONS) or magic_of(node) in _CONFIGURING
 
 
+def goes_through(node: ast.stmt) -> bool:
+    """Is there a comprehension in it?"""
+    kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    return any(isinstance(inner, kinds) for inner in ast.walk(node))
+
+
 def is_plain(node: ast.stmt) -> bool:
     """Nothing but names and constants: it runs no code, so it takes no time."""
     if isinstance(node, ast.Assign):

@@ -174,11 +174,59 @@ def test_a_statement_that_was_wrongly_taken_for_quick_says_so_and_is_saved_the_n
     cells = [PANDAS, DATA, SLOW_HEAD, "top = len(frame.head())"]
     kernel.run(AUTO)
     first = [kernel.run(cell) for cell in cells][-1]
-    assert first.line.endswith("in this kernel, next time they will be")
+    assert first.line.endswith("for the sake of speed; next time they will be")
     assert "saved top" in kernel.run(cells[-1]).line
     last = again(kernel, *cells)[-1]
     assert last.status == "restored", last.line  # it seems quick, and yet it is looked up
     assert kernel.run("top").result == "5"
+
+
+RECORDS = "records = [{'id': n, 'tags': ['a', str(n)]} for n in range(40_000)]"
+SLOW_READ = "ids = (time.sleep(0.4), [record['id'] for record in records])[1]"
+NO_TIME = "from nbcheckpoint.engine import pace\npace.LOOPS_CAPITAL_SECONDS = pace.CAPITAL_SECONDS = 0.0"
+
+
+def test_what_was_slow_in_a_kernel_that_died_is_looked_at_in_the_next(kernel: Kernel) -> None:
+    """There is no time for the inputs of a statement of which nothing is known. Now something is."""
+    kernel.run(AUTO)
+    seen = []
+    for _ in range(3):
+        for cell in (IMPORTS, NO_TIME, RECORDS):
+            kernel.run(cell)
+        seen.append(kernel.run(SLOW_READ))
+        kernel.kill()
+        kernel.start()
+        kernel.run(AUTO)
+    assert [shown.status for shown in seen] == ["computed", "computed", "restored"]
+    assert seen[0].line.endswith("next time they will be")
+    assert "saved ids" in seen[1].line
+
+
+FRAME = "frame = pd.DataFrame({c: np.arange(300_000) * 1.0 for c in 'abc'})"
+NOT_NAMED = "from nbcheckpoint.notebook import entering\nentering.NAMING_SHARE = 0.0"
+
+
+def test_a_column_that_is_added_to_a_large_frame_is_saved_the_first_time(kernel: Kernel) -> None:
+    """The frame is changed, and there was no time to name it before. But its memory is what it was."""
+    add = "frame['d'] = (time.sleep(0.4), frame['a'] + 1)[1]"
+    kernel.run(AUTO)
+    for cell in (IMPORTS + "\nimport pandas as pd", NOT_NAMED, FRAME):
+        kernel.run(cell)
+    assert "saved frame" in kernel.run(add).line
+    last = again(kernel, IMPORTS + "\nimport pandas as pd", FRAME, add)[-1]
+    assert last.status == "restored", last.line
+    assert kernel.run("float(frame['d'].sum()), frame.shape").result == "(45000150000.0, (300000, 4))"
+    other = again(kernel, IMPORTS + "\nimport pandas as pd", FRAME + "\nframe.iloc[7, 1] = 0", add)[-1]
+    assert other.status == "computed", other.line
+
+
+def test_a_large_frame_that_is_written_into_is_not_taken_for_what_it_was(kernel: Kernel) -> None:
+    write = "frame.iloc[7, 1] += (time.sleep(0.4), 1.0)[1]"
+    kernel.run(AUTO)
+    for cell in (IMPORTS + "\nimport pandas as pd", NOT_NAMED, FRAME):
+        kernel.run(cell)
+    assert "frame was too large to be looked at before it was changed" in kernel.run(write).line
+    assert "saved frame" in kernel.run(write).line, "now it is known to be slow"
 
 
 def test_what_quick_cells_change_is_seen_by_slow_ones(kernel: Kernel) -> None:

@@ -38,6 +38,29 @@ def test_a_killed_kernel_gives_its_values_and_outputs_back(kernel: Kernel) -> No
     assert kernel.run("x, y").result == "(499500, {'a': [499500]})"
 
 
+def test_who_has_kept_an_earlier_result_goes_on_having_it(kernel: Kernel) -> None:
+    """A cell that is run again binds its names anew: what they had before it does not matter."""
+    cell = "%%checkpointed\nmodel = {'weights': [1, 2]}\nscores = [model['weights'][0]]"
+    kernel.run(cell)
+    kernel.run("kept = [model]; w = model['weights']")
+    assert kernel.run(cell).status == "restored"
+    kernel.run("w.append(3)")
+    assert kernel.run("kept, model").result == "([{'weights': [1, 2, 3]}], {'weights': [1, 2]})"
+
+
+@pytest.mark.parametrize("change", ["x.append(1)", "x = (x.append(1), x)[1]", "x += [1]"])
+def test_who_shares_what_is_changed_in_place_is_not_left_behind(kernel: Kernel, change: str) -> None:
+    cells = "x = [0]", f"%%checkpointed --ignore x\n{change}"
+    for cell in cells:
+        kernel.run(cell)
+    kernel.restart()
+    kernel.run("%load_ext nbcheckpoint")
+    for cell in (cells[0], "y = {'x': x}", cells[1]):
+        shown = kernel.run(cell)
+    assert shown.status == "computed", shown.line
+    assert kernel.run("x is y['x'], x").result == "(True, [0, 1])"
+
+
 def test_outputs_come_back_in_order_and_of_every_kind(kernel: Kernel) -> None:
     cell = (
         "%%checkpointed\nimport sys\nfrom IPython.display import HTML, display\n"

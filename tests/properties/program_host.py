@@ -160,7 +160,7 @@ def kernel(request: Request) -> Seen:
     hidden = set(shell.user_ns)
     checkpointer = None
     if request.mode != "plain":
-        checkpointer = _load(shell, request.mode, goes_on=request.process.goes_on)
+        checkpointer = _load(shell, request.mode, request.process)
     strike = _clock(checkpointer, request.process) if request.mode == "clock" else None
     if request.process.kill or strike is not None:
         _die_after(request.process.kill, request.process.inside, strike)
@@ -189,13 +189,16 @@ def kernel(request: Request) -> Seen:
     return seen
 
 
-def _load(shell: Any, mode: str, *, goes_on: bool) -> Any:
+def _load(shell: Any, mode: str, process: Process) -> Any:
+    from nbcheckpoint import trees
     from nbcheckpoint.notebook import auto, loop, magics, options
 
     checkpointer = magics.load(shell)
+    if random.Random(repr(process)).randrange(4):
+        trees.WORTH_A_LOOK = 2  # no list here is long
     # However little time they take: loops inside of loops are saved between all of their iterations.
     loop.Loop.inner_every, loop._DEEP_SHARE = 1, 0.0
-    if not goes_on:
+    if not process.goes_on:
         # A loop that failed goes on when it is run again in its own kernel, which is not what happens without us.
         checkpointer._remember_cut = lambda *_: None  # type: ignore[method-assign]
     if mode == "clock":
@@ -241,9 +244,12 @@ def _clock(checkpointer: Any, process: Process) -> Callable[[], None]:
     What is returned strikes at about every third of the user's lines: the loop that runs is to be saved between this
     iteration and the next.
     """
+    from nbcheckpoint.fingerprint import values
     from nbcheckpoint.notebook import guess, loop
 
     chance = random.Random(repr(process))
+    if chance.randrange(2):
+        values.LARGE, values._NAMING_RATE = 16, 1e-9  # arrays are never named before they are changed
     loop._DEEP_SHARE = chance.choice((0.0, 1e9))  # with loops inside of loops watched, or not
     allowance, may_be_saved = checkpointer._allowance, checkpointer._may_be_saved
 
@@ -455,14 +461,10 @@ class Hosts:
     def _kernel(self, program: Program, at: int, process: Process, work: Path, plain: Path) -> str:
         """Without us it begins with the files that are there when it begins with us: an earlier kernel's, too."""
         host = self._hosts[at % 2]
-        plain.mkdir()
         for path, text in process.files:
             (work / path).parent.mkdir(exist_ok=True)
             (work / path).write_text(text)
-        for name in ("*.txt", "*.py", "*/*.py"):
-            for found in work.glob(name):
-                (plain / found.relative_to(work)).parent.mkdir(exist_ok=True)
-                shutil.copy2(found, plain / found.relative_to(work))
+        shutil.copytree(work, plain, symlinks=True, ignore=shutil.ignore_patterns(".nbcheckpoint"))
         seen = host.run(Request(str(work), process, program.mode))
         self.kernels += 1
         if isinstance(seen, Died) and seen.why != ENDLESS:

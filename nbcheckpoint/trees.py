@@ -1,0 +1,57 @@
+"""Lists, dicts and tuples that hold nothing but text, numbers and each other, as data that was read from JSON.
+
+There may be millions of them, and each would be looked at by itself wherever values are looked at. Where none of them
+is held twice, nothing about any of them is special. That can be told without running a line for each: level by level,
+all that a level holds at once.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from itertools import compress
+from operator import not_
+from typing import Any
+
+ATOMS = frozenset({str, bytes, int, float, complex, bool, type(None)})
+WORTH_A_LOOK = 256
+"""Items. Below that it takes no time to look at each."""
+_KINDS = frozenset({list, dict, tuple})
+_AT_ONCE = 1 << 16
+"""Objects that are asked for what they hold between two looks at the clock."""
+
+
+def inside(root: Any, *, go_on: Callable[[], object] = lambda: None) -> dict[int, Any] | None:
+    """The root and every container below it by id, in an order that follows from their content, if that is all there is
+    and each is held once. Tuples with nothing but atoms in them are left out: nobody can tell which one it is.
+
+    `go_on` is called now and then, and may raise.
+    """
+    if type(root) not in _KINDS:
+        return None
+    met: dict[int, Any] = {id(root): root}
+    level = [root] if not holds_atoms(root) else []
+    while level:
+        found: list[Any] = []
+        for at in range(0, len(level), _AT_ONCE):
+            go_on()
+            held = gc.get_referents(*level[at : at + _AT_ONCE])
+            found += compress(held, map(not_, map(ATOMS.__contains__, map(type, held))))
+        kinds = set(map(type, found))
+        if not kinds <= _KINDS:
+            return None
+        if tuple in kinds:
+            found = [one for one in found if type(one) is not tuple or not ATOMS.issuperset(map(type, one))]
+        before = len(met)
+        met.update(zip(map(id, found), found, strict=True))
+        if len(met) < before + len(found):
+            return None
+        level = found
+    return met
+
+
+def holds_atoms(container: Any) -> bool:
+    """Text and numbers only?"""
+    inside = container.values() if type(container) is dict else container
+    keys = container if type(container) is dict else ()
+    return ATOMS.issuperset(map(type, inside)) and ATOMS.issuperset(map(type, keys))
