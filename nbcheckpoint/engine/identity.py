@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 from msgspec.structs import replace
 
+from nbcheckpoint import trees
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng, settings, tables
 from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, free_words, names_in, words_in, words_said_by
@@ -171,11 +172,12 @@ def identify(
     if deadline is not None and time.thread_time() + sum(map(likely_seconds, values.values())) > deadline:
         return Identity(key, (), {}, values, {}, mentions, (), secrets.token_hex(32), unaffordable=True)
     values = dict(_counting(values, ignore))
-    # A module of the user's may be among them: what shares with that is found again when something is to be saved.
-    sharing = aliases({label for label in values if label in namespace}, values) & namespace.keys()
-    values |= {name: namespace[name] for name in sharing}
-    digester = Digester(provisional=provisional, deadline=deadline, spare=spare)
-    looked, unidentified, tokens = look(digester, values, ignore)
+    with trees.remembered():
+        # A module of the user's may be among them: what shares with that is found again when something is to be saved.
+        sharing = aliases({label for label in values if label in namespace}, values) & namespace.keys()
+        values |= {name: namespace[name] for name in sharing}
+        digester = Digester(provisional=provisional, deadline=deadline, spare=spare)
+        looked, unidentified, tokens = look(digester, values, ignore)
     named, mentions = mentions, together([mentions, *(mentioned(found) for found, _ in digester.code)])
     hidden = dict(_read_inside(code, digester.code, mentions, values, namespace, granted)) if digester.code else {}
     if hidden:

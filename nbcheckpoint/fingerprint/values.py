@@ -97,6 +97,8 @@ _ATOM_SECONDS = 3e-8
 SOME_POINTERS = 1 << 16
 LARGE = 1 << 20
 """Buffers from here on get a token in a provisional digest."""
+_MANY, _MOST_TREES = 4096, 16
+"""So many objects that were met together are not numbered before somebody asks."""
 _TOKEN_RATE = 8e9
 """Bytes per second that can be recognised, at the least."""
 _NAMING_RATE, _TEXT_BYTES = 2e9, 200
@@ -216,6 +218,9 @@ class Digester:
         """id -> number, in the order in which they were met."""
         self._met: list[Any] = []
         """The objects themselves: as long as one is held, its id is not given to another."""
+        self._trees: list[tuple[int, dict[int, Any]]] = []
+        """The same of those that have yet to be numbered, and the number of the first."""
+        self._count = 0
         self._starts: list[int] = []
         self._labels: list[str] = []
         """From which number on they were met in which input."""
@@ -361,22 +366,40 @@ class Digester:
     def met(self, obj: Any) -> tuple[str, int] | None:
         """Which one is it, if it has been met?"""
         number = self._numbers.get(id(obj))
+        if number is None and any(id(obj) in tree for _, tree in self._trees):
+            self._number_all()
+            number = self._numbers[id(obj)]
         return None if number is None else (self._labels[bisect_right(self._starts, number) - 1], number)
 
     def meet_all(self, label: str, objects: dict[int, Any]) -> bool:
         """The same for many, by id; or nothing happens, because one has been met before."""
-        are_new = self._numbers.keys().isdisjoint(objects)
-        if are_new:
+        known = (self._numbers, *(tree for _, tree in self._trees))
+        are_new = all(not some or some.keys().isdisjoint(objects) for some in known)
+        if are_new and len(objects) >= _MANY and len(self._trees) < _MOST_TREES:
+            self._begin(label)
+            self._trees.append((self._count, objects))
+            self._count += len(objects)
+        elif are_new:
             self._number(label, objects)
         return are_new
 
-    def _number(self, label: str, objects: dict[int, Any]) -> None:
-        first = len(self._met)
+    def _begin(self, label: str) -> None:
         if not self._labels or self._labels[-1] != label:
-            self._starts.append(first)
+            self._starts.append(self._count)
             self._labels.append(label)
-        self._numbers.update(zip(objects, range(first, first + len(objects)), strict=True))
+
+    def _number(self, label: str, objects: dict[int, Any]) -> None:
+        self._begin(label)
+        self._numbers.update(zip(objects, range(self._count, self._count + len(objects)), strict=True))
+        self._count += len(objects)
         self._met += objects.values()
+
+    def _number_all(self) -> None:
+        """Mostly nobody asks for the numbers of what there are many of."""
+        for first, tree in self._trees:
+            self._numbers.update(zip(tree, range(first, first + len(tree)), strict=True))
+            self._met += tree.values()
+        self._trees.clear()
 
     def meet_memory(self, label: str, array: Any) -> tuple[str, int, int] | None:
         """The same for the memory of an array: views of one array share theirs."""

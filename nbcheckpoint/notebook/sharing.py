@@ -146,7 +146,7 @@ def _told_by_counts(
 ) -> set[str] | None:
     """What walking would find; or None, where the counts leave a doubt."""
     probe: list[Any] = []  # nothing but this variable refers to it: what is counted besides is counted of all of them
-    met, inside = _counted([probe, *roots, *(namespace[name] for name in wanted if name in namespace)])
+    met, inside, kept = _counted([probe, *roots, *(namespace[name] for name in wanted if name in namespace)])
     results = namespace.get("Out")
     holders = {id(one): one for one in (namespace, *lookers_on, results) if type(one) is dict}
     if met is None or not holders.keys().isdisjoint(met):
@@ -156,6 +156,7 @@ def _told_by_counts(
     if _is_looked_on(wanted, namespace, holders):
         return None  # who looks on, and is a variable too, leads to all of it
     counts = dict(zip(met, map(sys.getrefcount, met.values()), strict=True))
+    kept.clear()
     always = counts.pop(id(probe)) - 1
     for root in roots:
         counts.pop(id(root), None)
@@ -193,10 +194,13 @@ def _names_and_ids(namespace: dict[str, Any]) -> tuple[list[str], list[int]]:
     return list(there), list(map(id, there.values()))
 
 
-def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
-    """id -> object for everything reachable as data through which something mutable can be reached, and how often they
-    refer to each other. None: there is something whose references do not tell. The list is used up."""
+def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int], list[dict[int, Any]]]:
+    """id -> object for everything reachable as data through which something mutable can be reached, but for what is
+    known to be held once; how often they refer to each other; and what must be held while they are counted.
+
+    None: there is something whose references do not tell. The list is used up."""
     met: dict[int, Any] = {}
+    kept: list[dict[int, Any]] = []
     edges: list[int] = []
     passed = _everybodys()
     weak: list[int] = []
@@ -207,18 +211,23 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
         if type(obj) in _PLAIN or id(obj) in met or id(obj) in passed:
             continue
         if type(obj) in weakref.ProxyTypes:
-            return None, Counter()
+            return None, Counter(), kept
         builtin = type(obj) in _BUILTIN
         tree = trees.inside(obj) if builtin and len(obj) >= trees.WORTH_A_LOOK else None
-        if tree is not None and tree.keys().isdisjoint(met):
-            met.update(tree)
-            edges.extend(islice(tree, 1, None))  # each is held once, and the first one by whoever led here
+        if tree is not None and all(map(tree.keys().isdisjoint, (met, *kept))):
+            kept.append(tree)
+            if _are_held_once(tree):
+                met[id(obj)] = obj
+                edges.append(id(obj))  # the tree refers to it, too
+            else:
+                met.update(tree)
+                edges += chain(tree, islice(tree, 1, None))  # the first one is held by whoever led here
             continue
         if not builtin and isinstance(obj, _IMMUTABLE):
             continue
         if not builtin and isinstance(obj, _CODE):
             if next(_made_at_run_time(obj), None) is not None:
-                return None, Counter()
+                return None, Counter(), kept
             passed[id(obj)] = obj
             if not _is_found_by_name(obj):
                 values.extend(_held_by(obj))
@@ -226,7 +235,7 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
         held = list(_not_plain(inside(obj))) if builtin else _refers_to(obj)
         most -= 1 + len(held) if held is not None else 0
         if held is None or most < 0:
-            return None, Counter()
+            return None, Counter(), kept
         if not builtin and isinstance(obj, weakref.ref):
             values.append(obj())
         elif not held and not is_mutable(type(obj)):
@@ -238,7 +247,22 @@ def _counted(values: list[Any]) -> tuple[dict[int, Any] | None, Counter[int]]:
         if not builtin:
             weak.extend(map(id, weakref.getweakrefs(obj)))
     obj = held = tree = None  # they would count as well
-    return (met if met.keys() >= set(weak) else None), Counter(edges)
+    return (met if met.keys() >= set(weak) else None), Counter(edges), kept
+
+
+def _are_held_once(tree: dict[int, Any]) -> bool:
+    """Does nothing but the tree refer to what is below its root?"""
+    return {_HELD_ONCE}.issuperset(map(sys.getrefcount, islice(tree.values(), 1, None)))
+
+
+def _counted_once() -> int:
+    """The references that Python counts of what stands in one container, and in a dict as a tree is."""
+    tree: dict[int, Any] = {0: [[]]}
+    tree[1] = tree[0][0]
+    return list(map(sys.getrefcount, tree.values()))[1]
+
+
+_HELD_ONCE = _counted_once()
 
 
 def _refers_to(obj: Any) -> list[Any] | None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbcheckpoint import trees
+from nbcheckpoint.fingerprint import values as values_
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.notebook import sharing
 
@@ -90,7 +91,10 @@ def test_who_shares_is_told_at_once_as_one_by_one(value: Any, data: st.DataObjec
             wanted = sharing._told_by_walking({name}, namespace, [], [sharing.MAX_WALK])
         with at_once(1):
             assert sharing._told_by_walking({name}, namespace, [], [sharing.MAX_WALK]) == wanted
-            assert sharing._told_by_counts({name}, namespace, [], ()) in (wanted, None)
+            counted = sharing._told_by_counts({name}, namespace, [], ())
+            assert counted in (wanted, None)
+            with trees.remembered():
+                assert [sharing._told_by_counts({name}, namespace, [], ()) for _ in range(2)] == [counted] * 2
 
 
 def test_all_of_it_is_found() -> None:
@@ -124,9 +128,36 @@ def test_nobody_holds_what_was_looked_at() -> None:
 
 def test_counts_settle_it_for_many() -> None:
     namespace = {"docs": copy.deepcopy(RECORDS), "others": copy.deepcopy(RECORDS)}
-    assert sharing._told_by_counts({"docs"}, namespace, [], ()) == set()
-    namespace["others"][0]["tags"] = namespace["docs"][7]["tags"]
+    with trees.remembered():
+        assert [sharing._told_by_counts({"docs"}, namespace, [], ()) for _ in range(2)] == [set()] * 2
+    namespace["part"] = namespace["docs"][7]["tags"]
+    assert sharing._told_by_counts({"docs"}, namespace, [], ()) == {"part"}
+    with trees.remembered():
+        assert sharing._told_by_counts({"docs"}, namespace, [], ()) == {"part"}
+    namespace["others"][0]["tags"] = namespace.pop("part")
+    assert sharing._told_by_counts({"docs"}, namespace, [], ()) is None
     assert sharing.sharing({"docs"}, namespace) == {"others"}
+
+
+def test_what_was_found_is_not_remembered_for_longer() -> None:
+    docs = copy.deepcopy(RECORDS)
+    with trees.remembered():
+        found = trees.inside(docs)
+        assert trees.inside(docs) is found
+    docs.append({})
+    assert len(trees.inside(docs) or ()) == len(found or ()) + 1
+
+
+def test_those_that_are_numbered_when_somebody_asks_have_the_numbers_they_would_have_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    docs = copy.deepcopy(RECORDS)
+    inputs = [docs, docs[7], [docs[8]["tags"]], docs[8]["in"]["x"][1]]
+    late = digests(1, *inputs)
+    monkeypatch.setattr(values_, "_MANY", 10**9)
+    assert digests(1, *inputs) == late
+    monkeypatch.setattr(values_, "_MANY", 1)
+    assert digests(1, *inputs) == late
 
 
 def test_there_is_an_end_to_the_time() -> None:
