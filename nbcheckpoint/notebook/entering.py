@@ -53,8 +53,10 @@ QUICK_WALK = 1000
 """The same before a statement that is likely to be quick."""
 GUESS_SHARE = 0.2
 """What is taken to need less than this share of the least time worth saving is not looked at."""
-LOOK_SHARE = 0.5
+LOOK_SHARE = 0.75
 """Of the time a statement took before, so much may be spent on finding out whether it has to run."""
+FIRST_LOOK_SHARE = 0.2
+"""The same of one that was never saved: it will have to run, and to be looked at once more when it has."""
 
 
 class Asked(NamedTuple):
@@ -167,7 +169,8 @@ class EnterHooks(Hooks):
         took = max(self._slow.get(key, 0.0), earlier[0].seconds if earlier else 0.0)
         allowance = self.pace.allowance(loop=loop)
         if took >= self.pace.min_seconds:
-            return bool(earlier), True, max(LOOK_SHARE * took, allowance)
+            share = LOOK_SHARE if earlier else FIRST_LOOK_SHARE
+            return bool(earlier), True, max(share * took, allowance)
         return bool(earlier), bool(earlier), allowance
 
     def _identify(

@@ -19,6 +19,7 @@ from nbcheckpoint.units import say_size
 QUICK_SECONDS = 0.5
 """Work that is done again sooner than the disk syncs, all in all, may wait for the end of the cell."""
 NOT_LOOKED_AT = "nobody had looked at its inputs beforehand, for the sake of speed; next time they will be"
+TOO_MANY = "looking at all that its inputs hold would take too long for that: %%checkpointed takes the time"
 
 
 class LeaveHooks(Hooks):
@@ -142,7 +143,8 @@ class LeaveHooks(Hooks):
         done = line.Done("computed", seconds, explain.simple("unidentified", ""), None, source=source)
         done.quick = seconds < self.pace.min_seconds
         if not done.quick:
-            self._slow[key], done.slow, done.problem = seconds, key, NOT_LOOKED_AT
+            done.problem = TOO_MANY if key in self._slow else NOT_LOOKED_AT
+            self._slow[key], done.slow = seconds, key
         cell.done.append(done)
 
     def _passed_by(self, cell: Cell, error: BaseException | None) -> None:

@@ -202,6 +202,20 @@ def test_what_was_slow_in_a_kernel_that_died_is_looked_at_in_the_next(kernel: Ke
     assert "saved ids" in seen[1].line
 
 
+def test_where_looking_takes_too_long_the_line_says_what_to_do(kernel: Kernel) -> None:
+    kernel.run(AUTO)
+    for cell in (
+        IMPORTS,
+        NO_TIME,
+        "from nbcheckpoint.notebook import entering\nentering.FIRST_LOOK_SHARE = 0.0",
+        RECORDS,
+    ):
+        kernel.run(cell)
+    assert kernel.run(SLOW_READ).line.endswith("next time they will be")
+    assert kernel.run(SLOW_READ).line.endswith("would take too long for that: %%checkpointed takes the time")
+    assert "saved ids" in kernel.run(f"%%checkpointed\n{SLOW_READ}").line
+
+
 FRAME = "frame = pd.DataFrame({c: np.arange(300_000) * 1.0 for c in 'abc'})"
 NOT_NAMED = "from nbcheckpoint.notebook import entering\nentering.NAMING_SHARE = 0.0"
 
