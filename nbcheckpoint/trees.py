@@ -7,7 +7,10 @@ all that a level holds at once.
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import gc
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,6 +71,9 @@ def _inside(root: Any, go_on: Callable[[], object]) -> dict[int, Any] | None:
             found += compress(held, map(not_, map(ATOMS.__contains__, map(type, held))))
         kinds = set(map(type, found))
         if not kinds <= _KINDS:
+            found = _but_leaves(found, kinds)
+            kinds = set(map(type, found))
+        if not kinds <= _KINDS:
             return None
         if tuple in kinds:
             found = [one for one in found if type(one) is not tuple or not ATOMS.issuperset(map(type, one))]
@@ -77,6 +83,27 @@ def _inside(root: Any, go_on: Callable[[], object]) -> dict[int, Any] | None:
             return None
         level = found
     return met
+
+
+def _but_leaves(found: list[Any], kinds: set[type]) -> list[Any]:
+    """Without numbers of NumPy's, dates and the like: they lead nowhere, and cannot be changed."""
+    leaves = {kind for kind in kinds if kind in _LEAVES or _is_number(kind)}
+    with_zones = leaves & _WITH_ZONES
+    zones = {one.tzinfo for one in found if type(one) in with_zones} if with_zones else set()
+    if not zones <= {None, datetime.timezone.utc}:
+        leaves -= _WITH_ZONES
+    return [one for one in found if type(one) not in leaves]
+
+
+def _is_number(kind: type) -> bool:
+    """One of NumPy's own? Their classes are called what their kind is called."""
+    numpy: Any = sys.modules.get("numpy")
+    numbers = getattr(numpy, "number", None)
+    return numbers is not None and issubclass(kind, (numbers, numpy.bool_)) and kind.__module__ == "numpy"
+
+
+_WITH_ZONES = frozenset({datetime.datetime, datetime.time})
+_LEAVES = _WITH_ZONES | {datetime.date, datetime.timedelta, decimal.Decimal, range}
 
 
 def holds_atoms(container: Any) -> bool:

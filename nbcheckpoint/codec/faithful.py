@@ -80,7 +80,7 @@ def find(kind: type) -> Reducer | None:
         return _reduce_losing
     if _says_what_it_keeps(kind):
         return _reduce_kept
-    if any(_shared_states(kind)):
+    if kind.__dictoffset__ and any(_shared_states(kind)):
         return _reduce_joint
     return _refuse_file if issubclass(kind, io.IOBase) and kind not in (io.StringIO, io.BytesIO) else None
 

@@ -27,6 +27,7 @@ import abc
 import copyreg
 import enum
 import gc
+import marshal
 import pickle
 import sys
 import time
@@ -94,6 +95,8 @@ class Unaffordable(Unidentified):
 
 
 _ATOM_SECONDS = 3e-8
+_SORTED = 60
+"""To sort one takes as long as going through so many."""
 SOME_POINTERS = 1 << 16
 LARGE = 1 << 20
 """Buffers from here on get a token in a provisional digest."""
@@ -231,12 +234,13 @@ class Digester:
         self.code: list[tuple[types.CodeType, dict[str, Any]]] = []
         """The user's code inside of values, with the namespace it reads from."""
         self._deep: dict[int, tuple[str, Any]] = {}
+        self._dispatch: dict[type, Any] = {}
         self._busy: set[int] = set()
 
     def inner(self, *, alone: Any = None) -> Digester:
         """One for a part that is looked at by itself."""
         made = Digester(alone=alone, provisional=self.provisional, deadline=self.deadline)
-        made._spare = self._spare
+        made._spare, made._dispatch = self._spare, self._dispatch
         made.tokens, made.unnamed, made.held, made.code = self.tokens, self.unnamed, self.held, self.code
         return made
 
@@ -269,9 +273,23 @@ class Digester:
 
     def data(self, label: str, value: Any) -> str:
         """The identity of anything pickle can walk."""
+        self.hurry(label)
         hasher = blake3()
         _DigestPickler(hasher, self, label).dump(value)
         return hasher.hexdigest()
+
+    def hurry(self, label: str, atoms: int = 0) -> None:
+        """Is there time to go through so many? Raises Unaffordable."""
+        if self.deadline is not None and time.thread_time() + atoms * _ATOM_SECONDS > self.deadline:
+            raise Unaffordable(label)
+
+    @property
+    def dispatch(self) -> dict[type, Any]:
+        """How instances of these types are walked. Made once: there may be a million parts that are looked at alone."""
+        if not self._dispatch:
+            made = {**copyreg.dispatch_table, **over.reducers(), **refusing.shown(), **bars.identities()}
+            self._dispatch.update(made | (tensors.reducers() if "torch" in sys.modules else {}))
+        return self._dispatch
 
     def function(self, label: str, function: types.FunctionType) -> str:
         """Code, defaults and closure: what the function is, without what it reads from its module."""
@@ -452,9 +470,7 @@ class _DigestPickler(pickle.Pickler):
     def __init__(self, hasher: Any, digester: Digester, label: str) -> None:
         super().__init__(_Hashing(hasher), protocol=5, buffer_callback=_Buffers(hasher, digester, label).take)
         self.fast = True
-        self.dispatch_table = {**copyreg.dispatch_table, **over.reducers(), **refusing.shown(), **bars.identities()}
-        if "torch" in sys.modules:
-            self.dispatch_table |= tensors.reducers()
+        self.dispatch_table = digester.dispatch
         self._hasher = hasher
         self._digester = digester
         self._label = label
@@ -532,9 +548,7 @@ class _DigestPickler(pickle.Pickler):
         return ("tree", type(obj).__name__, hasher.hexdigest())
 
     def _hurry(self, atoms: int = 0) -> None:
-        """Is there time to go through so many? Raises Unaffordable."""
-        if self._deadline is not None and time.thread_time() + atoms * _ATOM_SECONDS > self._deadline:
-            raise Unaffordable(self._label)
+        self._digester.hurry(self._label, atoms)
 
     def _closure(self, function: types.FunctionType) -> Any:
         """A function some library made on the fly: what it was made from counts, not its name."""
@@ -636,7 +650,19 @@ class _DigestPickler(pickle.Pickler):
         kinds = {type(item) for item in obj}
         if len(kinds) == 1 and kinds <= set(_SORTABLE):
             return (type(obj).__name__, sorted(obj))
+        self._hurry(_SORTED * len(obj))
+        if kinds == {tuple} and _hold_atoms(obj):
+            return (type(obj).__name__, sorted(obj, key=_in_some_order))
         return (type(obj).__name__, sorted(self._digester.data(self._label, item) for item in obj))
+
+
+def _hold_atoms(tuples: Collection[Any]) -> bool:
+    return all(trees.ATOMS.issuperset(map(type, one)) for one in tuples)
+
+
+def _in_some_order(atoms: tuple[Any, ...]) -> bytes:
+    """Of different ones it is different. The second version of it does not say which equal texts are one object."""
+    return marshal.dumps(atoms, 2)
 
 
 def _is_replaced(obj: Any) -> bool:

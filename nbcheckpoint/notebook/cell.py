@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
+from nbcheckpoint import trees
 from nbcheckpoint.config import OnSaveError
 from nbcheckpoint.engine import alarm
 from nbcheckpoint.engine.trail import Draws, Trail
@@ -226,7 +227,11 @@ def _own_size(value: Any) -> int:
 
 def likely_objects(value: Any, depth: int = 3) -> int:
     """How many objects it consists of, told by its length and the first of its parts."""
-    if type(value) not in (list, tuple, dict, set, frozenset) or not value or not depth:
+    if type(value) in trees.ATOMS:
+        return 1
+    if type(value) not in (list, tuple, dict, set, frozenset):
+        return _OF_A_CLASS
+    if not value or not depth:
         return 1
     first = next(iter(value.values() if type(value) is dict else value))
     if len(value) <= _FEW:  # a record: its parts are of all kinds
@@ -236,6 +241,8 @@ def likely_objects(value: Any, depth: int = 3) -> int:
 
 
 _FEW = 32
+_OF_A_CLASS = 10
+"""What an instance counts for: it is asked how it is to be written."""
 
 
 def paths_in(values: Iterable[Any]) -> Iterator[str]:

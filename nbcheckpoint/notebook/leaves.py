@@ -25,6 +25,7 @@ from nbcheckpoint.codec.pickle import is_live
 from nbcheckpoint.engine import context
 from nbcheckpoint.engine.drawn import drawn_before, drawn_since
 from nbcheckpoint.engine.identity import Identity, firm, look_again, texts_in
+from nbcheckpoint.engine.pace import WORTH
 from nbcheckpoint.fingerprint import files, settings
 from nbcheckpoint.fingerprint.code import Names, names_in
 from nbcheckpoint.fingerprint.reach import code_of
@@ -217,7 +218,7 @@ class Kept(NamedTuple):
     values: dict[str, Any]
 
 
-def _kept(running: Running, user_ns: dict[str, Any], place: Place, loop: Loop | None) -> Kept | str:
+def _kept(running: Running, user_ns: dict[str, Any], place: Place, loop: Loop | None, walk: int) -> Kept | str:
     """The variables, with whoever shares something with them; or why that cannot be."""
     chosen, identity = place.chosen, running.identity
     mutated, problem = changed_inputs(running, user_ns)
@@ -249,7 +250,7 @@ def _kept(running: Running, user_ns: dict[str, Any], place: Place, loop: Loop | 
         wanted -= entered
     apart = loop.all_held(user_ns) & wanted if loop is not None else set()
     lookers_on = running.before, identity.values
-    together = sharing.closed(wanted - apart, user_ns, lookers_on)
+    together = sharing.closed(wanted - apart, user_ns, lookers_on, walk)
     if together is None:
         return "too many objects to tell which variables share them"
     if loop is not None:
@@ -290,7 +291,8 @@ def draft(running: Running, user_ns: dict[str, Any], place: Place, seconds: floa
     """Everything the statement has left so far."""
     current = running.loops.current if running.loops is not None else None
     loop = current if current is not None and current.open else None
-    kept = _kept(running, user_ns, place, loop)
+    walk = sharing.walk_within(WORTH * seconds) if place.chosen.automatic else sharing.MAX_WALK
+    kept = _kept(running, user_ns, place, loop, walk)
     if isinstance(kept, str):
         return Draft(None, {}, kept)
     identity, values, resumed = kept.identity, kept.values, running.resumed

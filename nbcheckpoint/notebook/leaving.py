@@ -143,7 +143,8 @@ class LeaveHooks(Hooks):
         done = line.Done("computed", seconds, explain.simple("unidentified", ""), None, source=source)
         done.quick = seconds < self.pace.min_seconds
         if not done.quick:
-            done.problem = TOO_MANY if key in self._slow else NOT_LOOKED_AT
+            done.in_vain = key in self._slow
+            done.problem = TOO_MANY if done.in_vain else NOT_LOOKED_AT
             self._slow[key], done.slow = seconds, key
         cell.done.append(done)
 

@@ -31,6 +31,8 @@ MAX_SOURCE = 4000
 
 SLOW = "slow"
 """In the meta of a statement's step: the key of one that was slow, which nobody had expected."""
+IN_VAIN = "slow in vain"
+"""The same of one that nobody need look at the next time."""
 
 
 @dataclass
@@ -52,6 +54,8 @@ class Done:
     """In automatic mode: not worth saving, nor a word under the cell."""
     slow: str = ""
     """Its key, if it was slow, and was not saved because that had not been expected."""
+    in_vain: bool = False
+    """It had been, and its inputs were too many all the same."""
 
     @property
     def spared(self) -> float:
@@ -65,7 +69,7 @@ class Done:
         if self.checkpoint:
             return {}
         said = {"problem": self.problem, "source": self.source[:MAX_SOURCE]}
-        return {**said, **({SLOW: self.slow} if self.slow else {})}
+        return {**said, **({IN_VAIN if self.in_vain else SLOW: self.slow} if self.slow else {})}
 
 
 def summary(done: Sequence[Done], statements: int) -> tuple[str, str]:

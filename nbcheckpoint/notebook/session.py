@@ -25,7 +25,7 @@ from nbcheckpoint.engine import alarm, context
 from nbcheckpoint.errors import Conflict, Error, Fenced, NotFound, RunBusy, StoreError
 from nbcheckpoint.events import emit
 from nbcheckpoint.model import Checkpoint, Run, RunStatus, Step, StepStatus, new_id, utc_now
-from nbcheckpoint.notebook.line import SLOW, Done
+from nbcheckpoint.notebook.line import IN_VAIN, SLOW, Done
 from nbcheckpoint.store import Store, lease, open_store
 from nbcheckpoint.store.background import Background
 from nbcheckpoint.store.liveness import this_process
@@ -171,8 +171,12 @@ class Session:
     def slow_before(self) -> dict[str, float]:
         """Key -> seconds of statements that turned out to be slow in the latest runs, when nobody expected it."""
         latest = [run for run in self.store.runs(workflow=self.workflow, limit=RUNS_LOOKED_AT) if run.trusted]
-        steps = (step for run in latest for step in self.store.steps(run.id, inner=True))
-        return {step.meta[SLOW]: step.seconds for step in steps if step.trusted and SLOW in step.meta}
+        found: dict[str, float] = {}
+        for step in (step for run in reversed(latest) for step in self.store.steps(run.id, inner=True) if step.trusted):
+            if SLOW in step.meta:
+                found[step.meta[SLOW]] = step.seconds
+            found.pop(step.meta.get(IN_VAIN, ""), None)
+        return found
 
     def _continue(self) -> Run | None:
         run = self.interrupted

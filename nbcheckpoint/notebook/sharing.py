@@ -45,7 +45,8 @@ _CODE = (
 _IMMUTABLE = (str, bytes, int, float, complex, bool, type(None), range, slice, type(...), types.TracebackType)
 """A traceback leads to all there is, by way of who called whom; it is not saved, so nothing is shared by way of it."""
 MAX_WALK = 2_000_000
-"""Objects looked at before sharing is taken for granted: about two seconds."""
+"""Objects looked at before sharing is taken for granted: about five seconds."""
+_WALK_SECONDS = 2.5e-6
 _PLAIN = frozenset(_IMMUTABLE)
 _PLAIN_SHARE = 16
 """So many strings or numbers in one container are passed in the time one object is looked at."""
@@ -76,6 +77,11 @@ class Reached(NamedTuple):
 
     def objects(self) -> list[Any]:
         return [*self.found.values(), *(lent.memory for lent in self.lent.values())]
+
+
+def walk_within(seconds: float) -> int:
+    """How many objects can be looked at in that time? What takes no time is always done."""
+    return max(MAX_WALK // 40, min(MAX_WALK, int(seconds / _WALK_SECONDS)))
 
 
 def sharing(
@@ -537,11 +543,13 @@ def _is_array_kind(kind: type) -> bool:
     return numpy is not None and issubclass(kind, numpy.ndarray)
 
 
-def closed(names: set[str], namespace: dict[str, Any], lookers_on: Sequence[dict[Any, Any]] = ()) -> set[str] | None:
+def closed(
+    names: set[str], namespace: dict[str, Any], lookers_on: Sequence[dict[Any, Any]] = (), walk: int = MAX_WALK
+) -> set[str] | None:
     """The names and all that share objects with them, and all that share with those."""
     together = {name for name in names if name in namespace}
     while True:
-        more = sharing(together, namespace, lookers_on=lookers_on)
+        more = sharing(together, namespace, lookers_on=lookers_on, walk=walk)
         if more is None:
             return None
         if more <= together:

@@ -213,7 +213,21 @@ def test_where_looking_takes_too_long_the_line_says_what_to_do(kernel: Kernel) -
         kernel.run(cell)
     assert kernel.run(SLOW_READ).line.endswith("next time they will be")
     assert kernel.run(SLOW_READ).line.endswith("would take too long for that: %%checkpointed takes the time")
+    kernel.kill()
+    kernel.start()
+    kernel.run(AUTO)
+    looked_at = "list(__nbcheckpoint__._slow)"
+    assert kernel.run(looked_at).result == "[]", "nobody tries that again in every kernel"
+    for cell in (IMPORTS, RECORDS):
+        kernel.run(cell)
     assert "saved ids" in kernel.run(f"%%checkpointed\n{SLOW_READ}").line
+
+
+def test_what_is_slow_to_save_is_not_looked_into(kernel: Kernel) -> None:
+    kernel.run(AUTO)
+    kernel.run(IMPORTS + "\nfrom collections import namedtuple\nRow = namedtuple('Row', 'a b')")
+    made = kernel.run("rows = [Row(n, str(n)) for n in range(300_000)]")
+    assert "objects would take longer than it is worth" in made.line
 
 
 FRAME = "frame = pd.DataFrame({c: np.arange(300_000) * 1.0 for c in 'abc'})"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,6 +111,33 @@ def test_all_of_it_is_found() -> None:
 @pytest.mark.parametrize("other", [{1}, bytearray(b"x"), Ellipsis, object(), RECORDS[0], [RECORDS[7]["tags"]]])
 def test_what_is_not_just_that_is_left_to_who_looks_at_each(other: Any) -> None:
     assert trees.inside([*RECORDS, other]) is None
+
+
+LEAVES = [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), dt.date(2020, 1, 1), dt.time(1),
+          dt.timedelta(1), Decimal("1.5"), np.float64(1.5), np.int8(1), np.bool_(True), range(3)]  # fmt: skip
+
+
+class Zone(dt.tzinfo):
+    """Of the user's: what it says counts."""
+
+
+def test_dates_and_numbers_lead_nowhere() -> None:
+    assert trees.inside([[leaf] for leaf in LEAVES]) is not None
+    for other in dt.datetime(2020, 1, 1, tzinfo=Zone()), np.zeros(1), np.void(b"a"), np.array([1, "a"], dtype=object):
+        assert trees.inside([[other], *LEAVES]) is None
+    many = [[leaf, n] for n in range(100) for leaf in LEAVES]
+    assert len({tuple(digests(1, many[:n])) for n in range(1, 200)}) == 199
+    assert digests(1, many) == digests(1, copy.deepcopy(many))
+
+
+@pytest.mark.parametrize("parts", [[(n, f"k{n}") for n in range(500)], [(n, None, 1.5) for n in range(9)] + [("a",)]])
+def test_a_set_of_tuples_is_what_is_in_it_in_any_order(parts: list[Any]) -> None:
+    known = digests(256, set(parts))
+    assert known == digests(256, {tuple(map(copy.deepcopy, part)) for part in parts[::-1]})
+    assert (
+        len({*known, *digests(256, set(parts[1:])), *digests(256, {*parts, (1,)}), *digests(256, frozenset(parts))})
+        == 4
+    )
 
 
 def test_a_tuple_of_numbers_may_stand_twice() -> None:
