@@ -39,7 +39,7 @@ ARRAYS = Theme(
         "np.clip({a}, 0, {#}, out={a})",
         "np.put({a}, [0], {#})",
         "{a}.partition(1)",
-        "{a}.resize(5, refcheck=False)",
+        "ar8 = {a}.copy(); ar8.resize(5, refcheck=False); {A} = ar8",  # a copy: who had a view would look at anything
         "av8 = {a}[1:][::2]; av8 += 1",
         "av8[...] = {#}",
         "av7 = av8.T.reshape(-1); av7[0] = {#}",
