@@ -125,7 +125,7 @@ class EnterHooks(Hooks):
         known, thorough, allowance = True, True, None
         if cell.chosen.automatic:
             loop = bool(cell.loops[number]) or weave.goes_through(node)
-            known, thorough, allowance = self._allowance(key, loop=loop)
+            known, thorough, allowance = self._allowance(cell, key, loop=loop)
         if not known and not thorough and self._is_quick([node]):
             self._pass_by(cell, number, key)
             return None
@@ -163,10 +163,11 @@ class EnterHooks(Hooks):
             cell.passing = None
             cell.done.append(line.Done("computed", 0.0, explain.simple("never", ""), None, problem=why, source=source))
 
-    def _allowance(self, key: str, *, loop: bool) -> tuple[bool, bool, float]:
+    def _allowance(self, cell: Cell, key: str, *, loop: bool) -> tuple[bool, bool, float]:
         """Is there a checkpoint for this code; is it likely to be slow; how long to look at its inputs?"""
         earlier = self.session.store.find(key, limit=1)
-        took = max(self._slow.get(key, 0.0), earlier[0].seconds if earlier else 0.0)
+        before = max(self._slow.get(key, 0.0), self._slow.get(line.checksum(cell.raw), 0.0))
+        took = max(before, earlier[0].seconds if earlier else 0.0)
         allowance = self.pace.allowance(loop=loop)
         if took >= self.pace.min_seconds:
             share = LOOK_SHARE if earlier else FIRST_LOOK_SHARE

@@ -38,6 +38,8 @@ UNATTENDED = "unattended"
 """Under this the record of a run without a front end says how it was asked for."""
 RUNS_LOOKED_AT = 3
 """For what was slow in them: one may have been cut short before it came there."""
+CUT_SHORT_SECONDS = 60.0
+"""What a cell is taken to need that was cut short: what it has lost once it is not to lose again."""
 
 
 def workflow_of(notebook: Path, url: str) -> str:
@@ -169,13 +171,18 @@ class Session:
         return latest[0] if latest and latest[0].status == "interrupted" and latest[0].trusted else None
 
     def slow_before(self) -> dict[str, float]:
-        """Key -> seconds of statements that turned out to be slow in the latest runs, when nobody expected it."""
+        """Key -> seconds of statements that turned out to be slow in the latest runs, when nobody expected it; and the
+        checksum of cells that were cut short."""
         latest = [run for run in self.store.runs(workflow=self.workflow, limit=RUNS_LOOKED_AT) if run.trusted]
         found: dict[str, float] = {}
         for step in (step for run in reversed(latest) for step in self.store.steps(run.id, inner=True) if step.trusted):
             if SLOW in step.meta:
                 found[step.meta[SLOW]] = step.seconds
             found.pop(step.meta.get(IN_VAIN, ""), None)
+            if step.kind == "cell" and step.meta.get("code"):
+                found.pop(step.meta["code"], None)
+                if step.status in ("running", "interrupted"):
+                    found[step.meta["code"]] = CUT_SHORT_SECONDS
         return found
 
     def _continue(self) -> Run | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
+from nbcheckpoint import open_store
 from tests.kernels import Cell, Kernel
 
 pytestmark = pytest.mark.slow
@@ -200,6 +202,31 @@ def test_what_was_slow_in_a_kernel_that_died_is_looked_at_in_the_next(kernel: Ke
     assert [shown.status for shown in seen] == ["computed", "computed", "restored"]
     assert seen[0].line.endswith("next time they will be")
     assert "saved ids" in seen[1].line
+
+
+WAITS = """def wait():
+    print('there', flush=True)
+    while not os.path.exists('go'):
+        time.sleep(0.02)
+    time.sleep(0.4)"""
+
+
+def test_a_cell_that_was_cut_short_is_looked_at_in_the_next_kernel(kernel: Kernel) -> None:
+    """It had not come to its end, so nobody could say how long it takes."""
+    cells = IMPORTS, WAITS, NO_TIME, RECORDS, "ids = (wait(), [record['id'] for record in records])[1]"
+    kernel.run(AUTO)
+    for cell in cells[:-1]:
+        kernel.run(cell)
+    kernel.start_cell(cells[-1], until="there")
+    with open_store(kernel.folder / ".nbcheckpoint") as store:
+        while not any(step.status == "running" for run in store.runs() for step in run.steps()):
+            time.sleep(0.02)  # until it has been written down that it runs
+    kernel.kill()
+    (kernel.folder / "go").touch()
+    kernel.start()
+    kernel.run(AUTO)
+    assert "saved ids" in [kernel.run(cell) for cell in cells][-1].line
+    assert again(kernel, *cells)[-1].status == "restored"
 
 
 def test_where_looking_takes_too_long_the_line_says_what_to_do(kernel: Kernel) -> None:

@@ -253,8 +253,8 @@ def _clock(checkpointer: Any, process: Process) -> Callable[[], None]:
     loop._DEEP_SHARE = chance.choice((0.0, 1e9))  # with loops inside of loops watched, or not
     allowance, may_be_saved = checkpointer._allowance, checkpointer._may_be_saved
 
-    def some_allowance(key: str, *, loop: bool) -> tuple[bool, bool, float]:
-        known, _, seconds = allowance(key, loop=loop)
+    def some_allowance(cell: Any, key: str, *, loop: bool) -> tuple[bool, bool, float]:
+        known, _, seconds = allowance(cell, key, loop=loop)
         return known, bool(chance.randrange(2)), seconds if chance.randrange(8) else 0.0
 
     def may_some(cell: Any, running: Any) -> bool:
