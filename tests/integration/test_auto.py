@@ -183,8 +183,8 @@ def test_a_statement_that_was_wrongly_taken_for_quick_says_so_and_is_saved_the_n
     assert kernel.run("top").result == "5"
 
 
-RECORDS = "records = [{'id': n, 'tags': ['a', str(n)]} for n in range(40_000)]"
-SLOW_READ = "ids = (time.sleep(0.4), [record['id'] for record in records])[1]"
+RECORDS = "records = [{'id': n, 'tags': ['a', str(n)]} for n in range(10_000)]"
+SLOW_READ = "ids = (time.sleep(0.8), [record['id'] for record in records])[1]"
 NO_TIME = "from nbcheckpoint.engine import pace\npace.LOOPS_CAPITAL_SECONDS = pace.CAPITAL_SECONDS = 0.0"
 
 
