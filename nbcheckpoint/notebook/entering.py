@@ -131,7 +131,7 @@ class EnterHooks(Hooks):
             return None
         looking = time.thread_time()
         identity = self._identify(cell, tree, code, key, allowance, thorough=thorough)
-        if cell.chosen.automatic:
+        if cell.chosen.automatic and not thorough:
             self.pace.looked += time.thread_time() - looking
         if identity.unaffordable:
             self._pass_by(cell, number, key)

@@ -229,6 +229,25 @@ def test_a_cell_that_was_cut_short_is_looked_at_in_the_next_kernel(kernel: Kerne
     assert again(kernel, *cells)[-1].status == "restored"
 
 
+def test_what_is_restored_takes_nothing_from_the_time_there_is_for_what_is_new(kernel: Kernel) -> None:
+    """A resumed notebook had spent it all when it came to the statement it had died in, which was not saved."""
+    cells = (
+        IMPORTS,
+        RECORDS,
+        *(f"ids{n} = (time.sleep(0.3), [record['id'] + {n} for record in records])[1]" for n in "12"),
+    )
+    kernel.run(AUTO)
+    for cell in cells:
+        kernel.run(cell)
+    again(kernel, *cells[:2])
+    spent = float(kernel.run("__nbcheckpoint__.pace.looked").result)
+    assert [kernel.run(cell).status for cell in cells[2:]] == ["restored", "restored"]
+    spent = float(kernel.run("__nbcheckpoint__.pace.looked").result) - spent
+    look = "from nbcheckpoint.fingerprint.values import Digester\nbegan = time.thread_time()\n"
+    kernel.run(look + "_ = Digester().digest('records', records)\ntook = time.thread_time() - began")
+    assert 10 * spent < float(kernel.run("took").result), "that is for looking at two small cells"
+
+
 def test_where_looking_takes_too_long_the_line_says_what_to_do(kernel: Kernel) -> None:
     kernel.run(AUTO)
     for cell in (
