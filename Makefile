@@ -10,8 +10,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # An editable install writes it through the link that `develop` has made, and the next one would find it twice.
 STRAY := nbcheckpoint/labextension/install.json
 
-# Tests that talk to kernels wait half of their time.
-WORKERS ?= $(shell expr $$(nproc) '*' 2)
+# Tests that talk to kernels wait a third of their time.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 
 .PHONY: help demo lab test test-fast torch lint types unit ts browser notebooks torture bench machine docs docs-serve format clean
 
