@@ -31,8 +31,9 @@ from nbcheckpoint.engine.identity import (
 )
 from nbcheckpoint.fingerprint import files as disk
 from nbcheckpoint.fingerprint.code import Names, digest_code
+from nbcheckpoint.fingerprint.kinds import is_mutable
 from nbcheckpoint.fingerprint.reach import code_of, reach, standing_for
-from nbcheckpoint.fingerprint.values import Digester, Unidentified, is_mutable
+from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint, FileSeen, Input
 from nbcheckpoint.store import Store
 from nbcheckpoint.store.forking import RESULT

@@ -33,7 +33,6 @@ import sys
 import time
 import types
 import weakref
-from bisect import bisect_right
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -43,6 +42,16 @@ from nbcheckpoint import bars, bases, over, patience, plots, refusing, tensors, 
 from nbcheckpoint.digests import Recogniser
 from nbcheckpoint.fingerprint.code import digest_code, functions_of
 from nbcheckpoint.fingerprint.derived import has_derived, members_of, without_derived
+from nbcheckpoint.fingerprint.kinds import (
+    is_copy_on_write,
+    is_mutable,
+    is_of_its_class,
+    is_offered,
+    is_replaced,
+    is_unread,
+    writes_its_pickles,
+)
+from nbcheckpoint.fingerprint.meetings import Meetings
 from nbcheckpoint.fingerprint.reach import (
     BY_ATTRS,
     code_of,
@@ -100,8 +109,6 @@ _SORTED = 60
 SOME_POINTERS = 1 << 16
 LARGE = 1 << 20
 """Buffers from here on get a token in a provisional digest."""
-_MANY, _MOST_TREES = 4096, 16
-"""So many objects that were met together are not numbered before somebody asks."""
 _TOKEN_RATE = 8e9
 """Bytes per second that can be recognised, at the least."""
 _NAMING_RATE, _TEXT_BYTES = 2e9, 200
@@ -161,33 +168,6 @@ def _compiled_how(value: Any) -> str:
     return repr(sorted(dispatcher(value).targetoptions.items())) if is_compiled(type(value)) else ""
 
 
-def is_mutable(kind: type) -> bool:
-    """Does it matter which of two equal objects of this type one has?
-
-    Hashable by value means immutable by convention; unhashable, or hashed by identity, means it may change.
-    """
-    # Not `kind.__hash__`: a class may answer attribute access with code of its own (mocks make new mocks).
-    for cls in type.mro(kind):
-        if "__hash__" in cls.__dict__:
-            return cls.__dict__["__hash__"] is None or cls is object or _is_changeable(kind, cls)
-    return True
-
-
-def _is_changeable(kind: type, hashed: type) -> bool:
-    """A class of the user's with a hash of its own, or of what it was made from, whose attributes can be set all the
-    same."""
-    if home_of(hashed) == "torch":
-        return tensors.is_tensor(kind)
-    if bases.is_of_rows(kind):
-        return True
-    if issubclass(kind, (tuple, str, bytes, int, float, enum.Enum)):
-        return False
-    if not is_user_code(hashed):
-        return unpickled.loses_attributes(kind)
-    parameters = kind.__dict__.get("__dataclass_params__")
-    return not getattr(parameters, "frozen", False)
-
-
 class Digester:
     """Digests the inputs of one step. One instance per step, because sharing between inputs counts."""
 
@@ -217,20 +197,8 @@ class Digester:
         self.held: list[Any] = []
         """What must not be freed as long as tokens are to be compared."""
         self.unnamed = set(unnamed)
-        self._numbers: dict[int, int] = {}
-        """id -> number, in the order in which they were met."""
-        self._met: list[Any] = []
-        """The objects themselves: as long as one is held, its id is not given to another."""
-        self._trees: list[tuple[int, dict[int, Any]]] = []
-        """The same of those that have yet to be numbered, and the number of the first."""
-        self._count = 0
-        self._starts: list[int] = []
-        self._labels: list[str] = []
-        """From which number on they were met in which input."""
+        self.meetings = Meetings()
         self.generators = {id(found): name for name, found in unpickled.global_generators()}
-        self._roots: dict[int, tuple[str, int, int, Any]] = {}
-        self._parts: dict[int, list[tuple[int, int, Any]]] = {}
-        """id of an owner of several pieces of memory -> where arrays were met in there."""
         self.code: list[tuple[types.CodeType, dict[str, Any]]] = []
         """The user's code inside of values, with the namespace it reads from."""
         self._deep: dict[int, tuple[str, Any]] = {}
@@ -374,72 +342,6 @@ class Digester:
         """The code met inside of values, by object: a step that changes it changed more than data."""
         return dict(self._deep)
 
-    def meet(self, label: str, obj: Any) -> tuple[str, int] | None:
-        """Number a mutable object on its first meeting (None); say which one it was on the next."""
-        known = self.met(obj)
-        if known is None:
-            self._number(label, {id(obj): obj})
-        return known
-
-    def met(self, obj: Any) -> tuple[str, int] | None:
-        """Which one is it, if it has been met?"""
-        number = self._numbers.get(id(obj))
-        if number is None and any(id(obj) in tree for _, tree in self._trees):
-            self._number_all()
-            number = self._numbers[id(obj)]
-        return None if number is None else (self._labels[bisect_right(self._starts, number) - 1], number)
-
-    def meet_all(self, label: str, objects: dict[int, Any]) -> bool:
-        """The same for many, by id; or nothing happens, because one has been met before."""
-        known = (self._numbers, *(tree for _, tree in self._trees))
-        are_new = all(not some or some.keys().isdisjoint(objects) for some in known)
-        if are_new and len(objects) >= _MANY and len(self._trees) < _MOST_TREES:
-            self._begin(label)
-            self._trees.append((self._count, objects))
-            self._count += len(objects)
-        elif are_new:
-            self._number(label, objects)
-        return are_new
-
-    def _begin(self, label: str) -> None:
-        if not self._labels or self._labels[-1] != label:
-            self._starts.append(self._count)
-            self._labels.append(label)
-
-    def _number(self, label: str, objects: dict[int, Any]) -> None:
-        self._begin(label)
-        self._numbers.update(zip(objects, range(self._count, self._count + len(objects)), strict=True))
-        self._count += len(objects)
-        self._met += objects.values()
-
-    def _number_all(self) -> None:
-        """Mostly nobody asks for the numbers of what there are many of."""
-        for first, tree in self._trees:
-            self._numbers.update(zip(tree, range(first, first + len(tree)), strict=True))
-            self._met += tree.values()
-        self._trees.clear()
-
-    def meet_memory(self, label: str, array: Any) -> tuple[str, int, int] | None:
-        """The same for the memory of an array: views of one array share theirs."""
-        root, at = bases.owner_of(array), bases.address(array)
-        if not bases.is_one_block(root):
-            root = self._met_there(root, array)
-        known = self._roots.get(id(root))
-        if known is None:
-            self._roots[id(root)] = label, len(self._roots), at, root
-            return None
-        return known[0], known[1], at - known[2]
-
-    def _met_there(self, owner: Any, array: Any) -> Any:
-        """The first array that was met in the same part of what its owner has: maybe this one."""
-        met = self._parts.setdefault(id(owner), [])
-        low, high = bases.bounds(array)
-        for first, last, known in met:
-            if first < high and low < last:
-                return known
-        met.append((low, high, array))
-        return array
-
 
 class _Buffers:
     """Takes the buffers of a pickle into the hash. Apart from the pickler: one that held its own method would keep all
@@ -497,7 +399,7 @@ class _DigestPickler(pickle.Pickler):
         if isinstance(obj, (type, types.FunctionType)):
             if is_user_code(obj):
                 found = self._digester.deep(self._label, obj)
-                return ("code", found, "replaced") if _is_replaced(obj) else ("code", found)
+                return ("code", found, "replaced") if is_replaced(obj) else ("code", found)
             if isinstance(obj, types.FunctionType):
                 return (
                     ("library", self._digester.digest(self._label, obj)) if not obj.__closure__ else self._closure(obj)
@@ -516,9 +418,9 @@ class _DigestPickler(pickle.Pickler):
             return ("hash", HASH_SEED)
         if kind is weakref.ref:
             return ("weak", obj())
-        if kind is types.MethodType and _is_offered(obj):
+        if kind is types.MethodType and is_offered(obj):
             return ("library", package_of(type(obj.__self__)), obj.__name__)
-        if kind is types.MethodType and not _is_of_its_class(obj):
+        if kind is types.MethodType and not is_of_its_class(obj):
             return ("method", obj.__func__, obj.__self__)
         if kind is types.MappingProxyType:
             return ("proxy", gc.get_referents(obj)[0])
@@ -533,12 +435,12 @@ class _DigestPickler(pickle.Pickler):
     def _tree(self, obj: Any) -> Any:
         """Strings, numbers and containers of those only, each held once: none of them needs a word of ours, so pickle
         goes through them by itself."""
-        met = self._digester.met(obj)
+        met = self._digester.meetings.met(obj)
         if met is not None:
             return ("again", *met)
         self._hurry(len(obj))
         inside = trees.inside(obj, go_on=self._hurry)
-        if inside is None or not self._digester.meet_all(self._label, inside):
+        if inside is None or not self._digester.meetings.meet_all(self._label, inside):
             return None
         self._hurry(len(obj) + len(inside))
         hasher = blake3()
@@ -557,16 +459,16 @@ class _DigestPickler(pickle.Pickler):
     def _mutable(self, obj: Any) -> Any:
         if type(obj) in weakref.ProxyTypes:
             return ("proxy", unpickled.behind(obj))
-        if _is_unread(obj):
+        if is_unread(obj):
             raise Unidentified(self._label, "it has yet to read its files")
         if over.live_part(obj):
             raise Unidentified(self._label, f"{type(obj).__name__} is at work: it has a {over.live_part(obj)}")
         if id(obj) in self._digester.generators:
             return ("generator", self._digester.generators[id(obj)])  # where it is counts if somebody draws from it
-        met = self._digester.meet(self._label, obj)
+        met = self._digester.meetings.meet(self._label, obj)
         if met is not None:
             return ("again", *met)
-        if obj is not self._digester.alone and _is_copy_on_write(obj):
+        if obj is not self._digester.alone and is_copy_on_write(obj):
             # pandas shares memory between frames that behave as if they did not: look at each by itself.
             return ("frame", self._digester.inner(alone=obj).data(self._label, obj))
         self._hidden(obj)
@@ -578,10 +480,10 @@ class _DigestPickler(pickle.Pickler):
         if plots.is_plot(kind):
             return ("plot", *plots.reduce_plot(obj))
         if bases.is_row(obj):
-            within = self._digester.meet_memory(self._label, obj) or ()
+            within = self._digester.meetings.meet_memory(self._label, obj) or ()
             return ("row", *within, self._digester.inner().data(self._label, bases.as_array(obj).copy()))
         if _is_array(obj):
-            shared = self._digester.meet_memory(self._label, obj)
+            shared = self._digester.meetings.meet_memory(self._label, obj)
             if shared is not None:
                 kind, content = type(obj).__qualname__, self._digester.inner().data(self._label, obj.copy())
                 closed = () if obj.flags.writeable else ("read-only",)
@@ -606,7 +508,7 @@ class _DigestPickler(pickle.Pickler):
         content: Any = unpickled.content_of(obj, base)
         if base in (set, frozenset):
             content = self._sorted(frozenset(content))
-        attributes = () if _hides(kind) else tuple(sorted(unpickled.own_attributes(obj).items()))
+        attributes = () if writes_its_pickles(kind) else tuple(sorted(unpickled.own_attributes(obj).items()))
         return ("content", kind, unpickled.made_with(obj, base), content, attributes)
 
     def _hidden(self, obj: Any) -> None:
@@ -615,7 +517,7 @@ class _DigestPickler(pickle.Pickler):
         What among them cannot be identified (a lock, a handle) is what such methods are written for: not data.
         """
         kind = type(obj)
-        hides = _hides(kind)
+        hides = writes_its_pickles(kind)
         if hides:  # maybe also its class
             self._hasher.update(f"<{self._digester.deep(self._label, kind)}>".encode())
         hidden = unpickled.own_attributes(obj) if hides else unpickled.attributes_of(obj)
@@ -644,7 +546,7 @@ class _DigestPickler(pickle.Pickler):
 
     def _sorted(self, obj: Any) -> Any:
         if type(obj) is set:
-            met = self._digester.meet(self._label, obj)
+            met = self._digester.meetings.meet(self._label, obj)
             if met is not None:
                 return ("again", *met)
         kinds = {type(item) for item in obj}
@@ -663,45 +565,6 @@ def _hold_atoms(tuples: Collection[Any]) -> bool:
 def _in_some_order(atoms: tuple[Any, ...]) -> bytes:
     """Of different ones it is different. The second version of it does not say which equal texts are one object."""
     return marshal.dumps(atoms, 2)
-
-
-def _is_replaced(obj: Any) -> bool:
-    """A class of the notebook's whose name another one has got, be it the same code run again? Its instances are no
-    instances of that."""
-    if not isinstance(obj, type) or home_of(obj) != "__main__":
-        return False
-    found: Any = sys.modules.get("__main__")
-    for part in name_of(obj).split("."):
-        found = getattr(found, "__dict__", {}).get(part)
-    return isinstance(found, type) and found is not obj
-
-
-def _hides(kind: type) -> bool:
-    """Has the user written what its pickles hold?"""
-    if package_of(kind) in ("builtins", "numpy", "pandas"):
-        return False
-    if kind in copyreg.dispatch_table and is_user_code(kind):
-        return True
-    own = ("__getstate__", "__reduce__", "__reduce_ex__")
-    return any(name in vars(cls) for cls in type.mro(kind)[:-1] if is_user_code(cls) for name in own)
-
-
-def _is_offered(method: types.MethodType) -> bool:
-    """Does a library offer it as a function? What it is bound to is the library's own: `multiprocessing.Pool`."""
-    of = type(method.__self__)
-    module = sys.modules.get(package_of(of))
-    return module is not None and not is_user_code(of) and vars(module).get(method.__name__) == method
-
-
-def _is_of_its_class(method: types.MethodType) -> bool:
-    """Would its name, looked up where it is bound to, give it again? That is how pickle writes it."""
-    of, name = method.__self__, getattr(method.__func__, "__name__", "")
-    if name in getattr(of, "__dict__", {}) and not isinstance(of, type):
-        return False
-    found = next(
-        (vars(cls)[name] for cls in type.mro(of if isinstance(of, type) else type(of)) if name in vars(cls)), None
-    )
-    return getattr(found, "__func__", found) is method.__func__
 
 
 class _Hashing:
@@ -727,22 +590,3 @@ def _pointers_of(array: Any) -> memoryview:
     import ctypes
 
     return memoryview((ctypes.c_char * array.nbytes).from_address(array.ctypes.data)).cast("B")
-
-
-def _is_unread(obj: Any) -> bool:
-    """A table of polars that is only a plan, and begins with files? Or one of Arrow's that is only their names?"""
-    arrow: Any = sys.modules.get("pyarrow.dataset")
-    if arrow is not None and isinstance(obj, (arrow.FileSystemDataset, arrow.UnionDataset, arrow.Fragment)):
-        return True
-    polars: Any = sys.modules.get("polars")
-    kind: Any = getattr(polars, "LazyFrame", None)
-    return kind is not None and isinstance(obj, kind) and "SCAN" in obj.explain(optimized=False)
-
-
-def _is_copy_on_write(obj: Any) -> bool:
-    if package_of(type(obj)) != "pandas":
-        return False
-    pandas = sys.modules["pandas"]
-    if not isinstance(obj, (pandas.DataFrame, pandas.Series)):
-        return False
-    return int(pandas.__version__.partition(".")[0]) >= 3

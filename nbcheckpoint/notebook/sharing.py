@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from nbcheckpoint import bars, bases, constants, loggers, over, plots, tensors, trees, unpickled
 from nbcheckpoint.codec.faithful import held_as
 from nbcheckpoint.codec.pickle import is_live
-from nbcheckpoint.fingerprint.values import is_mutable
+from nbcheckpoint.fingerprint.kinds import is_mutable
 from nbcheckpoint.notebook.namespace import is_user_name
 from nbcheckpoint.whose import home_of, is_user_code, package_of
 

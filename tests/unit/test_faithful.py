@@ -21,7 +21,8 @@ import pandas as pd
 import pytest
 
 from nbcheckpoint.codec.pickle import NotebookPickler
-from nbcheckpoint.fingerprint.values import Digester, is_mutable
+from nbcheckpoint.fingerprint.kinds import is_mutable
+from nbcheckpoint.fingerprint.values import Digester
 from nbcheckpoint.model import Checkpoint
 from nbcheckpoint.store import open_store
 

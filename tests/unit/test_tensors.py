@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from nbcheckpoint.fingerprint import settings
-from nbcheckpoint.fingerprint.values import Digester, Unidentified, is_mutable
+from nbcheckpoint.fingerprint.kinds import is_mutable
+from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.model import Checkpoint
 from nbcheckpoint.notebook import sharing
 from nbcheckpoint.store import open_store

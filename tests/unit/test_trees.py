@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbcheckpoint import trees
-from nbcheckpoint.fingerprint import values as values_
+from nbcheckpoint.fingerprint import meetings
 from nbcheckpoint.fingerprint.values import Digester, Unidentified
 from nbcheckpoint.notebook import sharing
 
@@ -184,9 +184,9 @@ def test_those_that_are_numbered_when_somebody_asks_have_the_numbers_they_would_
     docs = copy.deepcopy(RECORDS)
     inputs = [docs, docs[7], [docs[8]["tags"]], docs[8]["in"]["x"][1]]
     late = digests(1, *inputs)
-    monkeypatch.setattr(values_, "_MANY", 10**9)
+    monkeypatch.setattr(meetings, "_MANY", 10**9)
     assert digests(1, *inputs) == late
-    monkeypatch.setattr(values_, "_MANY", 1)
+    monkeypatch.setattr(meetings, "_MANY", 1)
     assert digests(1, *inputs) == late
 
 
