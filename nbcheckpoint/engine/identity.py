@@ -21,6 +21,7 @@ import secrets
 import sys
 import time
 import types
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 from msgspec.structs import replace
 
-from nbcheckpoint import trees
+from nbcheckpoint import trees, unpickled
 from nbcheckpoint.codec.preview import preview, shape_of, type_name
 from nbcheckpoint.fingerprint import explain, rng, settings, tables
 from nbcheckpoint.fingerprint.code import Names, digest_tree, free_names, free_words, names_in, words_in, words_said_by
@@ -167,6 +168,11 @@ def identify(
     names = names_in(code)
     said = free_names(tree.body) | set(depends) | free_words(tree.body) & namespace.keys()
     direct = {name for name in said if not granted(name)}
+    gone = sorted(name for name in direct if _is_gone(namespace.get(name)))
+    if gone:  # whoever asks what that is gets an error
+        inputs = tuple(Input(name=name, type="weakproxy") for name in gone)
+        why = tuple(f"input {name} cannot be identified (what it passed for is gone)" for name in gone)
+        return Identity(key, inputs, {}, {}, {}, names, why, secrets.token_hex(32))
     values, mentions = _by_name(names, reach(reads_of(code, namespace, direct)), code, namespace, granted)
     values = reach([*values.items(), *patched, *_own_builtins(mentions, namespace), *_own_accessors(mentions)])
     if deadline is not None and time.thread_time() + sum(map(likely_seconds, values.values())) > deadline:
@@ -202,6 +208,11 @@ def identify(
         inside=_unknowable(digester.code),
         direct=named,
     )
+
+
+def _is_gone(value: Any) -> bool:
+    """Is it a weak proxy of nothing?"""
+    return type(value) in weakref.ProxyTypes and unpickled.behind(value) is None
 
 
 def _noted(labels: Iterable[str], values: dict[str, Any]) -> dict[str, tables.Noted]:

@@ -31,8 +31,8 @@ HISTORY = Theme(
         "_ = {#}",
         "_ = {l}",
         "del _",
-        "{T} = _i[-4:]",
-        "{T} = _ih[-2][-4:]",
+        "*u8, {T} = _i.split()",  # no number in it, which an edit makes another: the cells begin differently
+        "*u8, {T} = _ih[-2].split()",
         "(_, {#})",
         "{l} if {n} > {#} else None",
         "{l}.append({#}); {l}",
