@@ -51,7 +51,7 @@ demo: $(VENV)/run.stamp ## kill a notebook's kernel half-way, run it again, see 
 lab: $(VENV)/dev.stamp ## open JupyterLab on the tutorial notebook, with the sidebar
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_quickstart.ipynb
 
-test: $(VENV)/dev.stamp machine torch lint types ts unit browser ## everything
+test: $(VENV)/dev.stamp machine torch lint types ts unit notebooks browser ## everything
 	@echo "All of it passed."
 
 test-fast: $(VENV)/dev.stamp lint types ## what takes seconds
@@ -66,7 +66,7 @@ types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
 unit: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not browser" tests tests/notebooks/run_nbval.py
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not browser"
 
 notebooks: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -q tests/notebooks/run_nbval.py

@@ -1,6 +1,6 @@
 """Every example notebook does what its saved outputs say, and does so again after a restart.
 
-Named so that only who names it collects it: nbval runs each notebook in a pytest of its own.
+Named so that only `make notebooks` collects it: nbval runs each notebook in a pytest of its own.
 """
 
 from __future__ import annotations
