@@ -310,3 +310,10 @@ def test_an_odd_thing_may_be_used(kernel: Kernel) -> None:
             assert "fault" not in kernel.run(f"%%checkpointed\n{cell}").line
     kernel.run(ODD_THINGS["a script that is over"])
     assert "fault" not in kernel.run("%%checkpointed\nt = asyncio.create_task(co())\nw = await t").line
+
+
+def test_a_weak_proxy_of_nothing_is_named(kernel: Kernel) -> None:
+    kernel.run("import weakref\nclass W: pass\ngone = weakref.proxy(W())")
+    shown = kernel.run("%%checkpointed\nfor i in [1]:\n    there = (lambda: 5)() if i else gone")
+    assert "input gone cannot be identified (what it passed for is gone)" in shown.line
+    assert kernel.run("there").result == "5"
